@@ -113,7 +113,7 @@ class Federation:
         table = {
             "identity": f"keys/{name}.key",
             "folder": f"{name}.own",
-            "manifest": manifest.digest,
+            "manifest": manifest.fingerprint,
             "min-subjects": 1,
             "report": False,
         }

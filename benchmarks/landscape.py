@@ -48,11 +48,11 @@ ROWS = [
     Row("detectors", "gait, 0.012 false", "cycles found", "alphacsc", "0.986", "0.979"),
     Row("detectors", "gait, 0.033 false", "cycles found", "alphacsc", "0.986", "0.991"),
     Row("ludb", f"{WAVES}: QRS", "F1", "NeuroKit2 dwt", "0.997", "0.998"),
-    Row("ludb", f"{WAVES}: P", "F1", "NeuroKit2 dwt", "0.979", "0.988"),
-    Row("ludb", f"{WAVES}: T", "F1", "NeuroKit2 dwt", "0.989", "0.897"),
-    Row("ludb", f"{WAVES}: QRS onset", "s.d., ms", "NeuroKit2 dwt", "12.0", "46"),
-    Row("ludb", f"{WAVES}: P onset", "s.d., ms", "NeuroKit2 dwt", "20.5", "24"),
-    Row("ludb", f"{WAVES}: T end", "s.d., ms", "NeuroKit2 dwt", "33.8", "29.5"),
+    Row("ludb", f"{WAVES}: P", "F1", "NeuroKit2 dwt", "0.976", "0.988"),
+    Row("ludb", f"{WAVES}: T", "F1", "NeuroKit2 dwt", "0.980", "0.897"),
+    Row("ludb", f"{WAVES}: QRS onset", "s.d., ms", "NeuroKit2 dwt", "9.9", "46"),
+    Row("ludb", f"{WAVES}: P onset", "s.d., ms", "NeuroKit2 dwt", "11.2", "24"),
+    Row("ludb", f"{WAVES}: T end", "s.d., ms", "NeuroKit2 dwt", "30.7", "29.5"),
 ]
 TEXT = """\
 # Landscape

@@ -47,6 +47,7 @@ def main() -> None:
             page.wait_for_timeout(3000)
             page.locator("#candidates button").first.click()
             keep(page, "setup", "#recordings")
+            keep(page, "lengths", "#lengths")
             show(page, f"{address}&model=walks.percdl", "#people tbody tr")
             page.click("[data-edit=next]")
             page.wait_for_timeout(1000)

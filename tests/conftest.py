@@ -23,11 +23,14 @@ settings.register_profile(
 )
 settings.load_profile("percdl")
 
-# Mathematics holds without optimization, and compiles in half the time; programs of percdl have
-# options of their own. XLA ends a process that has a flag it does not know.
+# Mathematics holds without optimization, and compiles in a third of the time; modules that are not
+# split for several threads take a quarter less. Processes that tests start follow. XLA ends a
+# process that has a flag it does not know.
 if version("jaxlib").startswith("0.10."):
     os.environ.setdefault(
-        "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+        "XLA_FLAGS",
+        "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false "
+        "--xla_cpu_parallel_codegen_split_count=1",
     )
 # One folder of executables for all workers and the processes that they start, empty at first: what
 # one has compiled, the others load. Deleted when the process that made it ends, after its threads.
@@ -49,6 +52,18 @@ def few_programs():
         sys.modules["jax"].clear_caches()
         if "percdl.steps.compilation" in sys.modules:
             sys.modules["percdl.steps.compilation"].forget_programs()
+
+
+@pytest.fixture
+def optimized(monkeypatch):
+    """Compile programs as users do, where tests compute more than they compile."""
+    from percdl.steps.compilation import CPU_OPTIONS, forget_programs
+
+    forget_programs()
+    with monkeypatch.context() as patch:
+        patch.setitem(CPU_OPTIONS, "xla_backend_optimization_level", 2)
+        yield
+    forget_programs()
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,6 @@
 """Slow and obvious twins of the fast code: loops and dense algebra in NumPy."""
 
+from functools import cache
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -32,6 +33,7 @@ def best_activations(gain, spans, most=None, covered=()):
     Samples that must be ``covered`` lie in an activation; minus infinity where that cannot be.
     """
 
+    @cache
     def best_from(t, left):
         if t >= gain.shape[1] or left == 0:
             return -np.inf if np.any(covered[t:]) else 0.0
@@ -43,8 +45,8 @@ def best_activations(gain, spans, most=None, covered=()):
     return best_from(0, -1 if most is None else most)
 
 
-def codes(x, atoms, penalty, observed, signed=False, min_gap=0, max_activations=None):
-    """Return every code as (objective, events), the best first.
+def codes(x, atoms, observed, signed=False, min_gap=0, max_activations=None):
+    """Return every code as (squared error, events).
 
     ``x`` (N, P), ``atoms`` (K, L, P), ``observed`` (N, P) of ones and zeros. Events are
     triples (onset, atom, amplitude). For each support the residual itself is formed.
@@ -64,10 +66,15 @@ def codes(x, atoms, penalty, observed, signed=False, min_gap=0, max_activations=
             residual = x.copy()
             for k, t in zip(which, onsets, strict=True):
                 residual[t : t + length] -= amplitude[k, t] * atoms[k]
-            cost = np.sum(observed * residual**2) + penalty * len(onsets)
             events = [(t, k, amplitude[k, t]) for k, t in zip(which, onsets, strict=True)]
-            found.append((cost, events))
-    return sorted(found, key=lambda code: code[0])
+            found.append((np.sum(observed * residual**2), events))
+    return found
+
+
+def best_codes(found, penalty):
+    """Return codes as (objective, events), the best first."""
+    priced = [(error + penalty * len(events), events) for error, events in found]
+    return sorted(priced, key=lambda code: code[0])
 
 
 def cost(x, atoms, penalty, observed, events):

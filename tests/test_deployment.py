@@ -167,10 +167,10 @@ def test_a_second_run_without_a_site_is_refused(tmp_path):
         )
         (folder / "second.toml").write_text(text)
         federation.command("federate", "invite", "second.toml", "--out", "second-invitation.toml")
-        digest = read_invitation_file(folder / "second-invitation.toml").manifest.digest
-        old = read_invitation_file(folder / "invitation.toml").manifest.digest
+        new = read_invitation_file(folder / "second-invitation.toml").manifest.fingerprint
+        old = read_invitation_file(folder / "invitation.toml").manifest.fingerprint
         for name in ("north", "south"):
-            site = (folder / f"{name}.toml").read_text().replace(old, digest)
+            site = (folder / f"{name}.toml").read_text().replace(old, new)
             (folder / f"{name}.toml").write_text(
                 site.replace("[data]", "allow-plain = true\n[data]")
             )

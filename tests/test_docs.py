@@ -28,6 +28,7 @@ PAGES = {
 }
 
 
+@pytest.mark.usefixtures("optimized")
 @pytest.mark.filterwarnings("ignore:h5py not installed")  # tslearn's, on import
 @pytest.mark.parametrize("name", PAGES)
 def test_python_runs_and_shapes_are_as_written(name, tmp_path, monkeypatch):

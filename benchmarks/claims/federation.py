@@ -9,6 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -51,6 +52,9 @@ def claims() -> Iterator[Claim]:
     yield at_most("difference of the dictionaries", difference, MOST_DIFFERENCE)
     rounds = [line for line in audit if line["asked"] in ("population", "personal", "express")]
     yield beside("rounds, and seconds in all", f"{len(rounds)}, {seconds:.0f} s")
+    first, *_, last = (datetime.fromisoformat(line["time"]) for line in rounds)
+    each = (last - first).total_seconds() / (len(rounds) - 1)
+    yield beside("seconds a round, after the first", f"{each:.1f} s")
     for kind in ("population", "personal"):
         told = [line["sent"] for line in rounds if line["asked"] == kind]
         yield beside(f"{kind} round, bytes up per site", f"{max(told):,}")

@@ -1,4 +1,4 @@
-"""A federation in which a site or the relay dies, or a site sends sums that are not finite.
+"""A federation in which a site, the relay or all of them are killed, and started again.
 
 Real processes on one machine: a relay and four sites over TLS, sums masked. Each fault has a
 separate run.

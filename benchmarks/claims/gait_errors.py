@@ -46,7 +46,7 @@ def claims() -> Iterator[Claim]:
     yield beside("gait, PerCDL / IndCDL, default rounds", f"{_untuned_ratio(n_members):.3f}")
     kept = ratios[gait.FROM_POPULATION, gait.KEPT]
     yield at_most("gait, PerCDL / IndCDL, windows kept", kept, MOST_RATIO, "from PopCDL's atom")
-    people = gait.measure_distances(study, n_members)
+    people = gait.measure_distances(n_members)
     table, shares = gait.summarize(people), gait.share_nearest(people)
     for group in GROUPS:
         others = table[group].drop(PERSONAL)

@@ -187,8 +187,8 @@ def _interrupt(bench: Bench) -> None:
 class _Interrupting:
     """A place where a fit is interrupted when it holds most: its rounds done."""
 
-    def host(self, cohort: Any, settings: Any, chunk_rows: int | None) -> InProcess:
-        fit = InProcess(cohort, settings, chunk_rows)
+    def host(self, cohort: Any, settings: Any) -> InProcess:
+        fit = InProcess(cohort, settings, settings.chunk_rows)
         fit.results = _stop  # pyright: ignore[reportAttributeAccessIssue]
         return fit
 

@@ -50,91 +50,32 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Algorithm",
-    "Cohort",
-    "Compose",
-    "Custom",
-    "DaskRuntime",
-    "FederatedPerCDL",
-    "Free",
-    "Gain",
-    "Huber",
-    "Identity",
-    "IndCDL",
-    "L0Coder",
-    "L1Coder",
-    "Modulation",
-    "OutOfCore",
-    "PerCDL",
-    "PopCDL",
-    "Recording",
-    "Rotation",
-    "ShardedCohort",
-    "Shift",
-    "Stream",
-    "TimeWarp",
-    "__version__",
-    "average_segments",
-    "events_to_annotations",
-    "events_to_bids",
-    "events_to_csv",
-    "events_to_wfdb",
-    "find_corrections",
-    "load",
-    "load_gait",
-    "load_ptbxl",
-    "local_cluster",
-    "make_synthetic",
-    "read_annotations",
-    "read_corrections",
-    "select",
-    "suggest_atom_length",
-    "write_corrections",
-    "write_shards",
-]
+    "Algorithm", "Cohort", "Compose", "Custom", "DaskRuntime", "FederatedPerCDL", "Free", "Gain",
+    "Huber", "Identity", "IndCDL", "L0Coder", "L1Coder", "Modulation", "OutOfCore", "PerCDL",
+    "PopCDL", "Recording", "Rotation", "ShardedCohort", "Shift", "Stream", "TimeWarp",
+    "__version__", "average_segments", "events_to_annotations", "events_to_bids", "events_to_csv",
+    "events_to_wfdb", "find_corrections", "load", "load_gait", "load_ptbxl", "local_cluster",
+    "make_synthetic", "read_annotations", "read_corrections", "select", "suggest_atom_length",
+    "write_corrections", "write_shards",
+]  # fmt: skip
 
-_HOME = {
-    "Algorithm": "percdl.algorithm.settings",
-    "Huber": "percdl.algorithm.settings",
-    "PerCDL": "percdl.estimators",
-    "PopCDL": "percdl.estimators",
-    "IndCDL": "percdl.estimators",
-    "load": "percdl.estimators.modelfile",
-    "Stream": "percdl.estimators.stream",
-    "DaskRuntime": "percdl.runtimes.dask",
-    "FederatedPerCDL": "percdl.federated.estimator",
-    "OutOfCore": "percdl.runtimes.partitioned",
-    "local_cluster": "percdl.runtimes.dask",
-    "L0Coder": "percdl.steps.coders",
-    "L1Coder": "percdl.steps.coders",
-    "Cohort": "percdl.signals",
-    "Recording": "percdl.signals",
-    "ShardedCohort": "percdl.signals",
-    "write_shards": "percdl.signals",
-    "events_to_annotations": "percdl.signals",
-    "events_to_bids": "percdl.signals",
-    "events_to_csv": "percdl.signals",
-    "events_to_wfdb": "percdl.signals",
-    "average_segments": "percdl.signals",
-    "read_annotations": "percdl.signals",
-    "find_corrections": "percdl.signals",
-    "read_corrections": "percdl.signals",
-    "write_corrections": "percdl.signals",
-    "TimeWarp": "percdl.transforms",
-    "Identity": "percdl.transforms",
-    "Free": "percdl.transforms",
-    "Rotation": "percdl.transforms",
-    "Gain": "percdl.transforms",
-    "Modulation": "percdl.transforms",
-    "Shift": "percdl.transforms",
-    "Compose": "percdl.transforms",
-    "Custom": "percdl.transforms",
-    "make_synthetic": "percdl.datasets",
-    "load_gait": "percdl.datasets",
-    "load_ptbxl": "percdl.datasets",
-    "select": "percdl.analysis",
-    "suggest_atom_length": "percdl.analysis",
+_NAMES = {
+    "algorithm.settings": "Algorithm Huber",
+    "analysis": "select suggest_atom_length",
+    "datasets": "load_gait load_ptbxl make_synthetic",
+    "estimators": "IndCDL PerCDL PopCDL",
+    "estimators.modelfile": "load",
+    "estimators.stream": "Stream",
+    "federated.estimator": "FederatedPerCDL",
+    "runtimes.dask": "DaskRuntime local_cluster",
+    "runtimes.partitioned": "OutOfCore",
+    "signals": "Cohort Recording ShardedCohort average_segments events_to_annotations "
+    "events_to_bids events_to_csv events_to_wfdb find_corrections read_annotations "
+    "read_corrections write_corrections write_shards",
+    "steps.coders": "L0Coder L1Coder",
+    "transforms": "Compose Custom Free Gain Identity Modulation Rotation Shift TimeWarp",
 }
+_HOMES = {name: f"percdl.{home}" for home, names in _NAMES.items() for name in names.split()}
 
 
 # The models are in a lower layer than the functions that describe them.
@@ -145,9 +86,9 @@ register("write_report", lambda: import_module("percdl.report.cohort").write_rep
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module on first use (PEP 562)."""
-    if name not in _HOME:
+    if name not in _HOMES:
         raise AttributeError(f"module 'percdl' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
+    value = getattr(import_module(_HOMES[name]), name)
     globals()[name] = value  # the next access does not call this function
     return value
 

@@ -12,7 +12,6 @@ such classes do not postpone annotations, because they are read at run time.
 
 import inspect
 import re
-from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from textwrap import fill, indent
@@ -63,36 +62,24 @@ class Noun:
 
 
 class Parameter(NamedTuple):
-    """One declared hyper-parameter.
-
-    Attributes
-    ----------
-    name : str
-    kind : type
-        The type of its values, with ranges as `annotated_types`.
-    default : object
-    meaning : str
-        What it does, in a sentence or two.
-    group : str
-        "Model", "Algorithm" or "Technical".
-    """
+    """One declared hyper-parameter."""
 
     name: str
-    kind: Any
+    kind: Any  # the type of its values, with ranges as `annotated_types`
     default: Any
     meaning: str
-    group: str
+    group: str  # "Model", "Algorithm" or "Technical"
 
     @property
     def type_name(self) -> str:
         """The type as numpydoc writes it: ``int or "auto"``."""
-        names = [_name_of(kind) for kind in _alternatives(self.kind) if kind is not NoneType]
+        names = [_noun(kind).name for kind in _alternatives(self.kind) if kind is not NoneType]
         return _join(names) + (", optional" if self.default is None else "")
 
     @property
     def needed(self) -> str:
         """The values allowed, for error messages: ``an integer of at least 1 or 'auto'``."""
-        return _join([_describe(kind) for kind in _alternatives(self.kind)])
+        return _join([_noun(kind).description for kind in _alternatives(self.kind)])
 
     def accepts(self, value: Any) -> bool:
         """Whether a value is allowed. NumPy's scalars count as Python's."""
@@ -121,21 +108,14 @@ def in_samples(value: int | str, sfreq: float) -> int:
     return round(float(found[1]) * sfreq / (1000 if found[2] == "ms" else 1))
 
 
-def is_share(text: str) -> bool:
-    """Whether a text is a share above 0 and up to 100 percent: ``"10%"``."""
-    found = _SHARE.fullmatch(text.strip())
-    return found is not None and 0 < float(found[1]) <= 100
-
-
 def share_of(value: Any) -> float | None:
-    """Return a share written in percent as a number; None for any other value.
+    """Return a share in percent, above 0 and up to 100, as a number; None for any other value.
 
-    >>> share_of("10%"), share_of(0.5)
-    (0.1, None)
+    >>> share_of("10%"), share_of("0%"), share_of(0.5)
+    (0.1, None, None)
     """
-    if not isinstance(value, str) or not is_share(value):
-        return None
-    return float(value.strip().rstrip("%")) / 100
+    found = _SHARE.fullmatch(value.strip()) if isinstance(value, str) else None
+    return float(found[1]) / 100 if found and 0 < float(found[1]) <= 100 else None
 
 
 Auto = Literal["auto"]
@@ -146,24 +126,20 @@ Positive = Annotated[float, Gt(0)]
 Duration = Annotated[
     str, Predicate(is_duration), Noun("duration", "a duration such as '0.6s' or '600ms'")
 ]
-Share = Annotated[str, Predicate(is_share), Noun("share", "a share such as '10%'")]
+Share = Annotated[
+    str, Predicate(lambda x: share_of(x) is not None), Noun("share", "a share such as '10%'")
+]
 
 
 @cache
 def parameters_of(cls: type) -> tuple[Parameter, ...]:
     """Return the declared hyper-parameters of a class, in the order of its constructor."""
-    return tuple(
-        Parameter(
-            field.name,
-            field.type,
-            None if field.default is MISSING else field.default,
-            doc.meaning,
-            doc.group,
-        )
-        for field in fields(cls)
-        if field.init
-        for doc in _metadata(field.type, Doc)
-    )
+    found = []
+    for field in fields(cls):
+        default = None if field.default is MISSING else field.default
+        for doc in _metadata(field.type, Doc) if field.init else ():
+            found.append(Parameter(field.name, field.type, default, doc.meaning, doc.group))
+    return tuple(found)
 
 
 def check_parameters(owner: Any) -> None:
@@ -181,14 +157,13 @@ def check_parameters(owner: Any) -> None:
             check_parameters(value)
 
 
-def check_types(owner: Any) -> None:
-    """Raise `ValueError` if a field of a dataclass is not of its type."""
+def checked(owner: Any) -> Any:
+    """Return a dataclass; raise `ValueError` if a field is not of its type."""
     kinds = _hints(type(owner))
-    for field in fields(owner):
-        if not _is_allowed(kinds[field.name], value := getattr(owner, field.name)):
-            raise ValueError(
-                f"`{type(owner).__name__}({field.name}={value!r})` is of a wrong type"
-            )
+    for name, value in vars(owner).items():
+        if not _is_allowed(kinds[name], value):
+            raise ValueError(f"`{type(owner).__name__}({name}={value!r})` is of a wrong type")
+    return owner
 
 
 def documented(cls: Cls, more: str = "") -> Cls:
@@ -237,48 +212,33 @@ def _metadata(kind: Any, wanted: type) -> list[Any]:
 
 def _alternatives(kind: Any) -> list[Any]:
     """Return the members of a union, without the `Doc` of the whole."""
-    if _metadata(kind, Doc):
-        rest = tuple(item for item in kind.__metadata__ if not isinstance(item, Doc))
-        kind = Annotated[kind.__origin__, *rest] if rest else kind.__origin__
+    rest = tuple(item for item in _metadata(kind, object) if not isinstance(item, Doc))
+    kind = Annotated[_plain(kind), *rest] if rest else _plain(kind)
     return list(get_args(kind)) if get_origin(kind) in (Union, UnionType) else [kind]
 
 
-def _name_of(kind: Any) -> str:
-    for noun in _metadata(kind, Noun):
-        return noun.name
-    kind = getattr(kind, "__origin__", kind) if hasattr(kind, "__metadata__") else kind
-    if get_origin(kind) is Literal:
-        choices = [f'"{choice}"' for choice in get_args(kind)]
-        return choices[0] if len(choices) == 1 else f"{{{', '.join(choices)}}}"
-    return kind.__name__
+def _plain(kind: Any) -> Any:
+    return kind.__origin__ if hasattr(kind, "__metadata__") else kind
 
 
-def _describe(kind: Any) -> str:
+def _noun(kind: Any) -> Noun:
     for noun in _metadata(kind, Noun):
-        return noun.description
-    plain = kind.__origin__ if hasattr(kind, "__metadata__") else kind
+        return noun
+    plain = _plain(kind)
     if get_origin(plain) is Literal:
-        choices = [repr(choice) for choice in get_args(plain)]
-        return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
-    words: dict[Any, str] = {
-        int: "an integer",
-        float: "a finite number",
-        bool: "True or False",
-        NoneType: "None",
-    }
-    return words.get(plain, f"`{plain.__name__}(...)`") + _describe_range(kind)
-
-
-def _describe_range(kind: Any) -> str:
-    bounds: dict[type, Callable[[Any], str]] = {
-        Ge: lambda bound: f"at least {bound.ge}",
-        Gt: lambda bound: f"above {bound.gt}",
-        Lt: lambda bound: "below 2**31" if bound.lt == TOO_LARGE else f"below {bound.lt}",
-    }
-    words = [bounds[type(item)](item) for item in getattr(kind, "__metadata__", ())]
-    if not words:
-        return ""
-    return (" of " if words[0].startswith("at") else " ") + " and ".join(words)
+        choices = get_args(plain)
+        if len(choices) == 1:
+            return Noun(f'"{choices[0]}"', repr(choices[0]))
+        names = ", ".join(f'"{choice}"' for choice in choices)
+        return Noun(f"{{{names}}}", f"one of {', '.join(map(repr, choices))}")
+    words = {int: "an integer", float: "a finite number", bool: "True or False", NoneType: "None"}
+    ranges = [
+        *(f"of at least {bound.ge}" for bound in _metadata(kind, Ge)),
+        *(f"above {bound.gt}" for bound in _metadata(kind, Gt)),
+        *(f"below {'2**31' if x.lt == TOO_LARGE else x.lt}" for x in _metadata(kind, Lt)),
+    ]
+    name = words.get(plain, f"`{plain.__name__}(...)`")
+    return Noun(plain.__name__, f"{name} {' and '.join(ranges)}".rstrip())
 
 
 def _join(words: list[str]) -> str:

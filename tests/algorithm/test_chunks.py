@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.algorithm.blocks import plan_blocks
 from percdl.algorithm.chunks import (
     ALIKE_ROWS,
     CHUNK_ROWS,
@@ -24,6 +23,7 @@ from percdl.algorithm.chunks import (
     fill_on_device,
     mask_missing,
     measure_chunk,
+    plan_blocks,
     plan_chunks,
 )
 from percdl.signals import Cohort

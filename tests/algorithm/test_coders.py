@@ -87,8 +87,8 @@ def test_the_objective_falls_and_codes_start_where_they_ended():
 
 def test_sums_tell_the_objective_that_was_reached():
     """What is left after the same atoms explain what they can is the objective of the codes."""
-    chosen = toy.settings(coder=L1Coder())
-    runtime = InProcess(Cohort.from_arrays(toy.recordings(0, (90, 100, 110))), chosen)
+    chosen = toy.settings(coder=L1Coder(), personal_rounds=0)
+    runtime = InProcess(Cohort.from_arrays(toy.recordings(0, (97, 100, 110))), chosen)
     atoms = normalize(toy.first_guess(0))
     sums = runtime.population_round(Broadcast(atoms))
     left = sums.energy - overlap.explained(sums.ztz, sums.ztx, atoms)

@@ -9,12 +9,20 @@ import jax
 import numpy as np
 
 from percdl import Cohort, Gain, make_synthetic
-from percdl.algorithm.blocks import LARGE_CHUNK, plan_blocks
-from percdl.algorithm.chunks import Chunk, Shape, accelerator_shape, plan_chunks
+from percdl.algorithm.chunks import (
+    LARGE_CHUNK,
+    Chunk,
+    Shape,
+    accelerator_shape,
+    plan_blocks,
+    plan_chunks,
+)
 from percdl.algorithm.local import Site
 from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
+
+FOUR_DEVICES = "--xla_force_host_platform_device_count=4"
 
 
 def fit_as_on_accelerators() -> list:
@@ -51,7 +59,7 @@ def test_rows_are_shared_out_and_the_fit_is_the_same():
         [sys.executable, __file__],
         env={
             **os.environ,
-            "XLA_FLAGS": "--xla_force_host_platform_device_count=4",
+            "XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {FOUR_DEVICES}",
             "JAX_PLATFORMS": "cpu",
         },
         capture_output=True,

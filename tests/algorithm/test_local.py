@@ -6,10 +6,10 @@ import pytest
 import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.algorithm.ahead import Forecast
 from percdl.algorithm.chunks import Shape
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.local import Site
+from percdl.algorithm.shapes import Forecast
 from percdl.signals import Cohort
 from percdl.transforms import Gain, TimeWarp
 

@@ -29,7 +29,7 @@ def rounds_left(monkeypatch, **options):
         return update(sums, broadcast, settings, left)
 
     monkeypatch.setattr(loop, "personal_update", listen)
-    arrays = toy.recordings(0, (90, 100, 110))
+    arrays = toy.recordings(0, (97, 100, 110))
     outcome, _ = toy.fit(arrays, toy.settings(**options), toy.first_guess(0))
     return told, outcome.stop_reason
 
@@ -51,7 +51,7 @@ def test_a_fit_that_settles_early_is_finished_properly(monkeypatch):
 @pytest.mark.parametrize(("gain", "crowd", "n_ends"), [(0.5, 1, 1), (2, 1, 2), (2, 99, 1)])
 def test_an_end_that_explains_clearly_more_gets_one_more_update_among_few(gain, crowd, n_ends):
     chosen = toy.settings(population_rounds=2, personal_rounds=3)
-    runtime = toy.Counting(toy.recordings(0, (90, 100, 110)), chosen, gain, crowd)
+    runtime = toy.Counting(toy.recordings(0, (97, 100, 110)), chosen, gain, crowd)
     loop.run_percdl(runtime, chosen, toy.first_guess(0), History(), toy.ignore)
     assert runtime.asked == {"population": 2, "personal": 3 + n_ends, "express": n_ends}
     # The sites of a federation answer as many rounds as such a fit has, and no more.
@@ -79,7 +79,7 @@ def test_a_move_that_was_no_gain_is_taken_back_and_is_the_last():
 
 
 def test_what_is_saved_says_which_round_comes_next():
-    arrays = toy.recordings(0, (90, 100, 110))
+    arrays = toy.recordings(0, (97, 100, 110))
     chosen = toy.settings(population_rounds=2, personal_rounds=2)
     runtime, saved = InProcess(Cohort.from_arrays(arrays), chosen), []
     loop.run_percdl(runtime, chosen, toy.first_guess(0), History(), toy.ignore, save=saved.append)
@@ -87,7 +87,7 @@ def test_what_is_saved_says_which_round_comes_next():
 
 
 def test_polyak_steps_with_all_defaults():
-    arrays = toy.recordings(0, (90, 100, 110))
+    arrays = toy.recordings(0, (97, 100, 110))
     chosen = toy.settings(personal_rounds=3, solver="polyak", solver_steps=5)
     outcome, _ = toy.fit(arrays, chosen, toy.first_guess(0))
     assert np.isfinite(outcome.dictionary).all()
@@ -102,7 +102,7 @@ def test_numbers_that_are_not_finite_end_the_fit(objective):
 def test_a_transform_not_linear_takes_a_damped_step():
     """It goes part of the way to the least of the linearized sums, and claims no objective."""
     chosen = toy.settings(Custom(lambda phi, a: phi + a * jnp.abs(phi), 1), personal_rounds=1)
-    runtime = InProcess(Cohort.from_arrays(toy.recordings(0, (90, 100, 110))), chosen, None)
+    runtime = InProcess(Cohort.from_arrays(toy.recordings(0, (97, 100, 110))), chosen, None)
     broadcast = Broadcast(normalize(toy.first_guess(0)))
     runtime.population_round(broadcast)
     sums = runtime.personal_round(broadcast)
@@ -114,5 +114,5 @@ def test_a_transform_not_linear_takes_a_damped_step():
         for dictionary in (broadcast.dictionary, damped, closed)
     ]
     assert reached[0] < reached[1] < reached[2]
-    outcome, history = toy.fit(toy.recordings(0, (90, 100, 110)), chosen, toy.first_guess(0))
+    outcome, history = toy.fit(toy.recordings(0, (97, 100, 110)), chosen, toy.first_guess(0))
     assert history.records[-1].objective < history.records[0].objective < outcome.sums.signal

@@ -11,10 +11,10 @@ from double import in_double
 from numpy.testing import assert_allclose
 
 from percdl.algorithm import coding
-from percdl.algorithm.ahead import Forecast
 from percdl.algorithm.chunks import Chunk, Shape
 from percdl.algorithm.local import Site
 from percdl.algorithm.pins import Pinned, Rules, allow, check_corrections
+from percdl.algorithm.shapes import Forecast
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import Cohort, Recording
 from percdl.signals.recording import Correction

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import toy
 
-ARRAYS = toy.recordings(0, (90, 100, 110, 120, 95, 105), noise=0.0)
+ARRAYS = toy.recordings(0, (97, 100, 110, 120, 98, 105), noise=0.0)
 
 
 @pytest.fixture(scope="module")

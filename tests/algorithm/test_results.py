@@ -5,8 +5,7 @@ import pytest
 import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.algorithm.blocks import plan_blocks
-from percdl.algorithm.chunks import Shape, plan_chunks
+from percdl.algorithm.chunks import Shape, plan_blocks, plan_chunks
 from percdl.algorithm.coding import Coded
 from percdl.algorithm.results import collect_results
 from percdl.steps.types import Events, Statistics

@@ -40,7 +40,9 @@ def sums(n_subjects=N_SUBJECTS, mixing=None, **others):
     n = np.full(2, float(n_subjects))
     # As many subjects a little slower as a little faster.
     pairs = np.stack([mean + side * (bend(0.1) - SAMPLES) for side in (-1, 1)])
-    each = [in_double(sum_warps, pairs[:, k], np.full(2, n_subjects / 2)) for k in range(2)]
+    each = [
+        in_double(jax.jit(sum_warps), pairs[:, k], np.full(2, n_subjects / 2)) for k in range(2)
+    ]
     moments = jax.tree.map(lambda *parts: np.stack(parts), *each)._asdict()
     own = {} if mixing is None else {"mixing": n_subjects * mixing}
     return Sums(

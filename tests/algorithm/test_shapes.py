@@ -49,6 +49,7 @@ def shapes_of(sums):
         (TimeWarp(1, 3), 0, {}),
         (Compose(TimeWarp(1, 3), Gain()), 2, {"realign": False, "multistart": False}),
         (Gain(), 1, {"weighting": "subjects", "centering": "off", "dtype": "float32"}),
+        (Compose(TimeWarp(1, 3), Gain()), 0, {"delta": 1.0}),
         (Free(), 0, {"coder": L1Coder(n_steps=1)}),
         (Identity(), 1, {"coder": L1Coder(n_steps=1)}),
         (Identity(), 0, {"coder": L1Coder(n_steps=1), "weighting": "subjects"}),

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from percdl.algorithm.chunks import Shape, plan_chunks
 from percdl.algorithm.coding import Coded
-from percdl.algorithm.shelf import Shelf
+from percdl.algorithm.results import Shelf
 from percdl.steps.types import Events, Statistics
 
 

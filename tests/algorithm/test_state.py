@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl import L1Coder
 from percdl.algorithm.exchange import Broadcast
-from percdl.algorithm.snapshot import restore_site, site_arrays
+from percdl.algorithm.results import restore_site, site_arrays
 from percdl.algorithm.state import FitState, begin
 from percdl.exceptions import InvalidParameterError, ModelFileError
 from percdl.runtimes.in_process import InProcess

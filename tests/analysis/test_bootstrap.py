@@ -6,9 +6,9 @@ import small_models
 
 from percdl import Cohort
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
+from percdl.analysis.bootstrap import match_to
 from percdl.analysis.checks import check_fitted_on
 from percdl.analysis.linearization import Linearization
-from percdl.analysis.uncertainty import match_to
 from percdl.exceptions import InvalidParameterError
 
 

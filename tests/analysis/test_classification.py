@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from percdl.analysis.classification import feature_auc
+from percdl.analysis import feature_auc
 from percdl.exceptions import InvalidParameterError
 
 RNG = np.random.default_rng(0)

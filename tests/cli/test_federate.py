@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from percdl.cli import app
 from percdl.cli.federate_config import read_federation_file, read_site_file
+from percdl.cli.output import Output
 
 FEDERATION = """
 [federation]
@@ -201,7 +202,7 @@ def test_an_invitation_has_a_fingerprint(place):
         ("min-subjects = 2", "min-subjects = 50", "fewer than 50 recordings"),
         ("min-subjects = 2", "min-sites = 4", "sums over 4 sites or more"),
         ("min-subjects = 2", "max-epsilon = 1.0\nmin-subjects = 2", "noisy sums only"),
-        ("min-subjects = 2", f'manifest = "{"0" * 64}"', "consented to another manifest"),
+        ("min-subjects = 2", 'manifest = "f21f-9297"', "consented to f21f-9297"),
         ('data = "walks"', 'data = "runs"', "runs"),
     ],
 )
@@ -209,6 +210,12 @@ def test_a_site_is_checked_before_it_connects(place, old, new, expected):
     invite(place)
     change(place / "site.toml", old, new)
     assert expected in refused(*join(place, "--check"))
+
+
+def test_control_characters_are_shown_as_text(capsys):
+    """Names and reasons of others cannot rewrite the fingerprint on a terminal."""
+    Output().say("\x1b[2J lyon\u202e\nn\u00eemes")
+    assert capsys.readouterr().out == "\\x1b[2J lyon\\u202e\nn\u00eemes\n"
 
 
 def test_keys_that_others_can_read_are_refused(place):
@@ -234,15 +241,18 @@ def test_a_fingerprint_must_be_compared(place):
     assert not (place / "own" / "ledger.jsonl").exists()
 
 
-def test_questions_make_the_file_of_a_site(place):
+def test_questions_make_the_file_of_a_site(place, monkeypatch):
+    """Answers are paths as in the shell, wherever the file of the site is."""
     invite(place)
     (place / "site.toml").unlink()
-    answers = f"{place}/keys/lyon.key\n{place}/walks\n50\n2\n"
+    monkeypatch.chdir(place / "walks")
+    answers = "../keys/lyon.key\n.\n50\n2\n"
     arguments = [str(argument) for argument in join(place, "--check")]
     result = CliRunner().invoke(app, arguments, input=answers, env=PLAIN)
     assert result.exit_code == 0, result.output
     plan = read_site_file(place / "site.toml")
     assert (plan.min_subjects, plan.data.sfreq) == (2, 50.0)
+    assert plan.identity.samefile(place / "keys" / "lyon.key")
 
 
 def test_a_damaged_invitation_is_refused(place):

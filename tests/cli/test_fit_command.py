@@ -93,17 +93,23 @@ def test_the_result_is_printed(walks, tmp_path):
 
 def test_a_report_is_asked_of_the_report(walks, tmp_path, monkeypatch):
     asked = []
+
+    def write_report(*given, **options):
+        asked.append((*given, options))
+        return given[1]
+
     stand_in = ModuleType("percdl.report.cohort")
-    stand_in.write_report = lambda *given, metadata: asked.append((*given, metadata))
+    stand_in.write_report = write_report
     monkeypatch.setitem(sys.modules, "percdl.report.cohort", stand_in)
     out, page = tmp_path / "m", tmp_path / "new" / "page.html"
     table = tmp_path / "subjects.csv"
     table.write_text("subject,age\nAda,30\nBo,40\nCy,50\nDi,60\n")
-    more = ["--metadata", table, "--report", page]
+    more = ["--metadata", table, "--person", "subject", "--report", page]
     result = run("fit", walks, *READ, *MODEL, "--out", out, *more)
     assert result.exit_code == 0, result.output
-    ((model, path, cohort, metadata),) = asked
-    assert len(metadata) == 4
+    ((model, path, cohort, options),) = asked
+    assert len(options.pop("metadata")) == 4
+    assert options == {"reference": None, "person": "subject"}
     assert path == page
     assert cohort.subjects == model.subjects_
     assert f"Report: {page}" in result.stdout

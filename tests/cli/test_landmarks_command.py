@@ -4,7 +4,7 @@ import shutil
 
 import pandas as pd
 import pytest
-from commands import refused, run
+from commands import MODEL, READ, refused, run
 
 import percdl
 
@@ -31,6 +31,15 @@ def test_landmarks_of_recordings(marked, walks, tmp_path):
     assert "QT='QRS onset:T end'" in refused(*options, "--interval", "rise")
 
 
+def test_a_landmark_is_removed(marked):
+    assert run("mark", marked, "--remove", "first").exit_code == 0
+    assert [mark.name for mark in percdl.load(marked).marks_] == ["second"]
+    assert "no landmark 'first'. The model has 'second'" in refused(
+        "mark", marked, "--remove", "first"
+    )
+    assert "or --remove" in refused("mark", marked, "--remove", "a", "--name", "b", "--at", 0.1)
+
+
 def test_landmarks_from_annotations(marked, walks, tmp_path):
     out, annotations = tmp_path / "landmarks.csv", tmp_path / "annotations.csv"
     assert run("landmarks", marked, walks, "--out", out, "--level", 0.9).exit_code == 0
@@ -44,6 +53,20 @@ def test_landmarks_from_annotations(marked, walks, tmp_path):
     times = {mark.name: mark.time for mark in percdl.load(again).marks_}
     assert times["first"] == pytest.approx(0.08, abs=0.02)
     assert "either --annotations" in refused("mark", marked, "--name", "a")
+
+
+def test_a_fit_from_a_model_keeps_its_landmarks(marked, walks, tmp_path):
+    again = tmp_path / "again.percdl"
+    result = run("fit", walks, *READ, *MODEL, "--init", marked, "--out", again)
+    assert result.exit_code == 0, result.output
+    tables = []
+    for path in (marked, again):
+        assert run("landmarks", path, walks, "--out", tmp_path / "table.csv").exit_code == 0
+        tables.append(pd.read_csv(tmp_path / "table.csv").dropna(subset="sample"))
+    assert [mark.spread for mark in percdl.load(again).marks_] == [0, 0]
+    both = pd.merge(*tables, on=["subject", "landmark", "cycle"])
+    assert {*both["landmark"]} == {"first", "second"}
+    assert both["sample_x"].to_numpy() == pytest.approx(both["sample_y"], abs=0.5)
 
 
 def test_events_with_their_quality(model_file, walks, tmp_path):

@@ -456,7 +456,7 @@ def no_rounds(monkeypatch):
 
     for name in ("population_round", "personal_round", "express"):
         monkeypatch.setattr(Site, name, fail)
-    monkeypatch.setattr("percdl.estimators.fitting.first_dictionary", fail)
+    monkeypatch.setattr("percdl.estimators.start.first_dictionary", fail)
     monkeypatch.setattr(Site, "_prepare_programs", lambda *_: None)
 
 

@@ -11,7 +11,10 @@ from numpy.testing import assert_allclose
 
 import percdl
 from percdl.estimators import intervals
-from percdl.exceptions import InvalidParameterError
+from percdl.estimators.cycles import Cycles
+from percdl.estimators.landmarks import Mark, match_mark, personal_times
+from percdl.estimators.personalization import Personalization
+from percdl.exceptions import InvalidParameterError, ModelFileError
 
 SFREQ = small_models.SFREQ
 
@@ -97,6 +100,9 @@ def test_landmarks_are_saved(model, cohort, tmp_path):
     loaded = percdl.load(tmp_path / "model.percdl")
     assert loaded.marks_ == model.marks_
     pd.testing.assert_frame_equal(loaded.landmarks(cohort), model.landmarks(cohort))
+    model.marks_ = (Mark("a", 0, 0.1, -0.1),)
+    with pytest.raises(ModelFileError, match=r"spread=-0\.1"):
+        model.save(tmp_path / "model.percdl")
 
 
 def test_a_fit_forgets_landmarks(cohort):
@@ -138,3 +144,55 @@ def test_landmarks_need_marks_and_common_atoms(model, fitted_models):
         fitted_models["IndCDL"].mark("a", 0, 0.1)
     with pytest.raises(InvalidParameterError, match="no channel 'ii'"):
         model.mark("a", 0, 0.1, channel="ii")
+
+
+def test_a_landmark_follows_a_wave_that_no_warp_moves():
+    """Without warps the second wave of each person is found where it is, between samples."""
+    rng = np.random.default_rng(1)
+    time, late = np.arange(100), np.array([-2.5, -1.0, 0.0, 0.5, 3.0])
+    arrays = 0.01 * rng.standard_normal((len(late), 760, 1))
+    for own, shift in zip(arrays[..., 0], late, strict=True):
+        for onset in 20 + 120 * np.arange(6):
+            first = 2 * np.exp(-((time - 30) ** 2) / 30)
+            own[onset : onset + 100] += first + np.exp(-((time - 70 - shift) ** 2) / 30)
+    atom = 2 * np.exp(-((time - 30) ** 2) / 30) + np.exp(-((time - 70) ** 2) / 30)
+    model = small_models.make("PopCDL", n_atoms=1, atom_length=100, init=atom[None, :, None])
+    table = model.fit(arrays).mark("first", 0, 30.0).mark("second", 0, 70.0).landmarks()
+    times = table["sample"] - 20 - 120 * (table["cycle"] % 6)
+    found = times.groupby([table["landmark"], table["subject"]]).median().unstack("subject")
+    found = found[list(model.subjects_)]
+    assert_allclose(found.loc["second"] - found.loc["first"] - 40, late, atol=0.3)
+    cycles = model._find_cycles()
+    own = personal_times(model.marks_, cycles, model.recordings_)
+    assert_allclose(own[1] - own[0] - 40, late, atol=0.3)
+    # Annotations of the second wave are mapped back to one time.
+    truth = [
+        (s, 20 + 120 * i + 70 + shift)
+        for s, shift in zip(model.subjects_, late, strict=True)
+        for i in range(6)
+    ]
+    model.mark("second", 0, pd.DataFrame(truth, columns=["subject", "sample"]))
+    mark = next(mark for mark in model.marks_ if mark.name == "second")
+    assert mark.time == pytest.approx(70, abs=0.3)
+    assert mark.spread < 0.3
+
+
+@pytest.mark.parametrize("dead", [0.0, 7.1, np.nan])
+def test_channels_without_a_signal_do_not_hold_a_landmark_back(dead):
+    rng, time = np.random.default_rng(2), np.arange(100)
+    late = np.array([-2.5, 0.0, 1.5, 3.0])
+    wave = np.exp(-((time - 50 - late[:, None]) ** 2) / 30)
+    usual = wave[..., None] + 0.01 * rng.standard_normal((len(late), 100, 4))
+    atom = np.exp(-((time - 50) ** 2) / 30)[None, :, None].repeat(4, 2)
+    names, counts = tuple("stuv"), np.ones((4, 1), int)
+    params, events = np.zeros((4, 1, 0)), pd.DataFrame({"subject": []})
+    rest = percdl.Identity(), atom, "float64"
+    found = Personalization(params, events, counts, names, *rest)
+    none = np.zeros((0, 1))
+    cycles = Cycles(events, none, none[..., None], none[..., None], found, SFREQ, tuple("abcd"))
+    mark = Mark("wave", 0, 50 / SFREQ)
+    whole = match_mark(mark, cycles, usual)
+    assert_allclose(whole, late, atol=0.3)
+    # The mean of a constant channel is exact up to rounding only.
+    usual[..., 1:] = dead * (1 + 1e-7 * rng.standard_normal(usual[..., 1:].shape))
+    assert_allclose(match_mark(mark, cycles, usual), whole, atol=0.2)

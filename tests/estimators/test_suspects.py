@@ -1,8 +1,10 @@
 """Recordings whose results are doubtful: each rule alone, and the warnings of whole fits."""
 
+import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 import small_models
 import toy
@@ -12,6 +14,7 @@ from percdl.estimators.fitting import collect, run_on_frozen
 from percdl.estimators.start import make_settings
 from percdl.estimators.suspects import (
     FEWEST_GAPS,
+    KINDS,
     SLACK,
     describe_suspects,
     find_suspects,
@@ -264,3 +267,11 @@ def test_too_many_activations_are_told_and_pauses_are_not():
     table = find_suspects(cohort, ONE_ATOM, people, onsets, lengths, error, True)
     assert pairs(table) == [("p2", "rate")]
     assert "with 2 activations each time" in table["message"][0]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_advice_on_pages_has_no_python(kind):
+    table = pd.DataFrame({"subject": ["Ada"], "kind": [kind], "message": ["why"]})
+    shown, warned = (describe_suspects(table, code=code)[kind] for code in (False, True))
+    assert not re.search(r"\w=|[a-z]\.[a-z]|\w\(|PopCDL", shown)
+    assert warned.startswith(shown)

@@ -26,7 +26,7 @@ def a_result(value=0.25):
     figure.add_subplot().plot([0, 1])
     table = pd.DataFrame({"x": [1, 2], "y": [value, np.nan]})
     lines = [Line("distance", "0.5", f"{value}", "S = 3 | N = 4")]
-    return Result(lines, {"_numbers": table}, {"": figure})
+    return Result(lines, {"_numbers": table}, figure)
 
 
 @pytest.fixture

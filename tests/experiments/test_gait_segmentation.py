@@ -99,4 +99,4 @@ def test_the_label_says_what_was_found(walks, monkeypatch):
     assert ours["sensitivity"] == "1.0000"
     assert ours["false positives per cycle"] == "0.0000"
     assert ours["timing error"].startswith(f"{-LAG:.1f} samples; 0.0")
-    assert all(ax.get_legend_handles_labels()[1] for f in result.figures.values() for ax in f.axes)
+    assert all(ax.get_legend_handles_labels()[1] for ax in result.figure.axes)

@@ -49,7 +49,7 @@ def test_a_warp_of_the_true_shape_does_better_than_a_poor_one():
 
 def test_pictures_are_drawn_of_what_was_found():
     result = fig_perso(Study())
-    assert result.figures[""].axes
+    assert result.figure.axes
     assert result.lines[0].ours.startswith("100.0%")
 
 

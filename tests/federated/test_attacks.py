@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 import toy
 from federation import cohort_of, double, make_cohort, run_scripted, split
+from small_models import SFREQ
 
-from percdl import Algorithm, Free, L1Coder, PerCDL
+from percdl import Algorithm, Cohort, Free, L1Coder, PerCDL
 from percdl.estimators import start
 from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated.consent import Consent
 from percdl.federated.consent import sign as consent_to
 from percdl.federated.estimator import FederatedPerCDL, make_sites
-from percdl.federated.manifest import MOST, Manifest, Terms
+from percdl.federated.manifest import MOST, Manifest, Terms, check_sizes
 from percdl.federated.messages import parse
 from percdl.federated.privacy import Privacy
 from percdl.federated.rounds import OwnRounds, explain_away
@@ -114,6 +115,12 @@ def sign(folder, members, cohort, consent, run="run", privacy=None):
     consent_to(sites[0].folder, sites[0].name, manifest, cohort, consent)
 
 
+def other_people():
+    """Return recordings of people with other names."""
+    values = {f"other {i}": x.values for i, x in enumerate(make_cohort(seed=4))}
+    return Cohort.from_arrays(list(values.values()), sfreq=SFREQ, subjects=list(values))
+
+
 def test_two_runs_with_other_members_are_refused(tmp_path):
     """Attack 2: their difference would be the sums of the site that only one of them has."""
     cohort = make_cohort()
@@ -121,7 +128,7 @@ def test_two_runs_with_other_members_are_refused(tmp_path):
     sign(tmp_path, "abcv", cohort, CAREFUL, "two")  # the same members
     with pytest.raises(FederationError, match="difference of the totals would show the sums of v"):
         sign(tmp_path, "abc", cohort, CAREFUL, "three")
-    sign(tmp_path, "abc", make_cohort(seed=4), CAREFUL, "four")  # other recordings
+    sign(tmp_path, "abc", other_people(), CAREFUL, "four")
     sign(tmp_path, "abc", cohort, replace(CAREFUL, other_members=True), "five")
 
 
@@ -133,6 +140,18 @@ def test_two_runs_with_one_more_person_are_refused(tmp_path):
     with pytest.raises(FederationError, match="differ by 2 from those of run one"):
         sign(tmp_path, "abc", cohort[:4], CAREFUL, "two")
     sign(tmp_path, "abc", cohort[:9], CAREFUL, "two")
+
+
+def test_other_processing_does_not_make_people_new(tmp_path):
+    """Attack 2, with recordings that were changed a little between the runs."""
+    cohort = make_cohort()
+    sign(tmp_path, "abcv", cohort, CAREFUL, "one")
+    changed = cohort_of([1.0001 * x.values for x in cohort])
+    sign(tmp_path, "abcv", changed, CAREFUL, "two")
+    with pytest.raises(FederationError, match="would show the sums of v"):
+        sign(tmp_path, "abc", changed, CAREFUL, "three")
+    with pytest.raises(FederationError, match="differ by 1 from those of run one"):
+        sign(tmp_path, "abcv", changed[:9], CAREFUL, "three")
 
 
 def test_another_manifest_of_the_same_run_is_refused(tmp_path):
@@ -151,15 +170,29 @@ def test_the_budget_of_privacy_holds_over_all_runs(tmp_path):
     sign(tmp_path, "abc", cohort, consent, "three", privacy)
     with pytest.raises(FederationError, match=r"allows an epsilon of 1 for all runs.*4 run\(s\)"):
         sign(tmp_path, "abc", cohort, consent, "four", Privacy(epsilon=0.9))
-    sign(tmp_path, "abc", make_cohort(seed=4), consent, "five", Privacy(epsilon=0.9))
+    sign(tmp_path, "abc", other_people(), consent, "five", Privacy(epsilon=0.9))
 
 
 def test_a_damaged_ledger_ends_everything(tmp_path):
     sign(tmp_path, "abc", make_cohort(), CAREFUL)
     path = tmp_path / "a" / "ledger.jsonl"
     path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(FederationError, match="earlier runs are unknown"):
+    with pytest.raises(FederationError, match="does not tell of all earlier runs"):
         sign(tmp_path, "abc", make_cohort(), CAREFUL, "two")
+
+
+@pytest.mark.parametrize("n_lines", [0, 1])
+def test_a_ledger_that_was_deleted_or_rolled_back_ends_everything(n_lines, tmp_path):
+    for run in ("one", "two"):
+        sign(tmp_path, "abc", make_cohort(), CAREFUL, run)
+        (tmp_path / "a" / run).mkdir()
+        (tmp_path / "a" / run / "000000.post").touch()
+    path = tmp_path / "a" / "ledger.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:n_lines]))
+    with pytest.raises(
+        FederationError, match=f"posts of run {('one', 'two')[n_lines]} are beside"
+    ):
+        sign(tmp_path, "abc", make_cohort(), CAREFUL, "three")
 
 
 def test_noise_is_shared_by_members_only(tmp_path):
@@ -206,6 +239,22 @@ def test_a_site_refuses_such_terms_too(tmp_path):
     facts["parameters"]["n_restarts"] = 10**8
     with pytest.raises(InvalidParameterError, match="a site accepts at most"):
         parse(Manifest, facts, "").make_model()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "terms"),
+    [
+        ("PerCDL", "personal", {"n_atoms": 10, "atom_length": 5000}),
+        ("PopCDL", "first", {"n_atoms": 10, "atom_length": 5000, "n_restarts": 100}),
+    ],
+)
+def test_posts_that_no_one_could_send_are_not_computed(name, kind, terms, tmp_path):
+    """Attack 10: each term is below its ceiling, and all of them together are not."""
+    cohort = make_cohort()
+    sites = make_sites(dict.fromkeys("abc", cohort), tmp_path)
+    manifest = FederatedPerCDL(double(name, init="auto", **terms)).propose("run", sites)
+    with pytest.raises(FederationError, match=f"sums of a {kind} round would have .* MB"):
+        check_sizes(Terms(manifest, {}, describe(cohort, manifest)))
 
 
 @pytest.mark.parametrize("field", ["energy", "samples"])

@@ -108,6 +108,18 @@ def test_keys_are_deleted_at_the_end(federation):
     assert not list(folder.glob(f"*/{fitted.run_}/state.percdl"))
 
 
+def test_a_run_that_is_over_stays_as_it_was(federation, cohort):
+    """The same terms give its result, and other ones under its name are refused."""
+    fitted, folder = federation
+    site = make_sites(split(cohort), folder)[0]
+    terms = FederatedPerCDL(double()).propose(fitted.run_, make_sites(split(cohort), folder))
+    found = site.take_part(terms, Board(terms))
+    np.testing.assert_array_equal(found.params_, fitted.local_models_[site.name].params_)
+    other = terms.model_copy(update={"secure": False})
+    with pytest.raises(FederationError, match="has signed another manifest"):
+        site.take_part(other, Board(other))
+
+
 def test_secure_from_three_sites_on(cohort):
     two = split(cohort, ("a", "b"), (4, 6))
     assert not FederatedPerCDL(double("PopCDL")).fit(two).secure_
@@ -200,7 +212,7 @@ def test_what_a_site_does_not_sign(change, why, cohort, tmp_path):
     with pytest.raises(FederationError, match=why):
         site.take_part(changed, Board(changed))
     pinned = replace(site, consent=replace(consent, manifest="0" * 64))
-    with pytest.raises(FederationError, match="has consented to another manifest"):
+    with pytest.raises(FederationError, match="has consented to 0000"):
         pinned.take_part(manifest, Board(manifest))
 
 

@@ -23,6 +23,7 @@ CASES = {
     "robust": ({"update": "robust", "realign": False, "multistart": False}, 1, 0),
     "subjects": ({"weighting": "subjects", "realign": False, "multistart": False}, 1, 0),
     "overlap": ({"coder": L1Coder(n_steps=20)}, 1, 0),
+    "huber": ({"delta": 0.5}, 2, 0),
     "gap": ({"transform": Identity()}, 1, 1),
     "gap, overlap": ({"coder": L1Coder(n_steps=20), "transform": Identity()}, 1, 1),
     "gap in a channel": ({"transform": Rotation()}, 2, 2),

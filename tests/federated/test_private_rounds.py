@@ -22,7 +22,7 @@ from percdl.federated.private_rounds import (
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
 from percdl.steps.csc_l1 import L1Coder
-from percdl.steps.dictionary import normalize
+from percdl.steps.dictionary import normalize, update_personal
 from percdl.transforms import TimeWarp
 
 # Two sizes of chunks, neither of them full.
@@ -178,6 +178,23 @@ def test_fits_that_would_tell_more_are_refused(options):
     settings = toy.settings(**{"weighting": "subjects"} | options)
     with pytest.raises(InvalidParameterError, match="Differential privacy needs"):
         make_private(make_cohort(), settings, NOISY)
+
+
+def test_no_update_is_taken_that_has_more_noise_than_the_atom():
+    """Sums are seen above the noise, and in some of many draws noise looks like an update."""
+    settings = make_settings(personal_rounds=60, **PLAIN)
+    quiet = Privacy(noise_multiplier=0.7)
+    random_bytes = np.random.default_rng(0).bytes
+    private = make_private(make_cohort(), settings, quiet, random_bytes=random_bytes)
+    rounds = Denoised(private, settings, quiet)
+    rounds.population_round(Broadcast(START))
+    seen = 0
+    for _ in range(60):
+        sums = rounds.personal_round(Broadcast(START))
+        seen += np.count_nonzero(sums.n_warps)
+        found = update_personal(sums.gram, sums.transported, START)
+        np.testing.assert_allclose(found, START, atol=1e-12)
+    assert seen > 60
 
 
 @pytest.mark.parametrize("options", [{}, PLAIN])

@@ -3,6 +3,7 @@
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -37,6 +38,7 @@ from percdl.federated.relay import (
     make_app,
     make_server,
 )
+from percdl.signals.files import hold, release
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +159,28 @@ def test_a_refused_post_says_why(served, connect, sites, manifest):
         way.post(make_post(sites[0], manifest, numbers=b"87654321"))
 
 
+def test_a_second_process_of_a_site_does_not_end_the_run(
+    served, connect, tmp_path, manifest, sites
+):
+    """Somewhere else, with the same key: its posts are refused, and those of the first count."""
+    board, address = served
+    connect(address, sites[0]).post(make_post(sites[0], manifest))
+    twin = replace(sites[0], folder=tmp_path)
+    with pytest.raises(WaitedError, match="posted another message in slot 0"):
+        twin.take_part(manifest, connect(address, twin))
+    assert board.missing(1) == manifest.sites  # it has not told the others that the site leaves
+
+
+def test_a_second_process_in_the_same_folder_is_refused(sites, manifest, tmp_path):
+    site = replace(sites[0], folder=tmp_path)
+    (tmp_path / manifest.run).mkdir()
+    held = hold(tmp_path / manifest.run)
+    with pytest.raises(FederationError, match="Another process takes part in run run"):
+        site.take_part(manifest, Board(manifest))
+    release(held)
+    assert not list(tmp_path.rglob("*.post"))
+
+
 def test_a_post_that_is_too_long_is_refused(served, connect, sites, manifest, monkeypatch):
     monkeypatch.setattr(relay, "MOST_BYTES", 1000)
     with pytest.raises(FederationError, match="too long"):
@@ -256,6 +280,8 @@ def test_a_look_at_a_server_tells_how_far_its_clock_is_ahead(served, lying, plac
     assert look_at_server("localhost:1", authority) is None
     with pytest.raises(FederationError, match="not a relay of percdl"):
         look_at_server(lying(endless(b"<html>", 0, n_parts=1)), authority)
+    with pytest.raises(FederationError, match="sends more than"):
+        look_at_server(lying(endless(b"{" * 100, 0)), authority)
     make_authority(tmp_path)
     with pytest.raises(FederationError, match="does not prove its identity"):
         look_at_server(served[1], (tmp_path / "ca.crt").read_text())

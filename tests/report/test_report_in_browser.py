@@ -11,6 +11,8 @@ pytest.importorskip("plotly")
 
 from percdl import Algorithm, Cohort, IndCDL, PerCDL, PopCDL, TimeWarp, load
 from percdl.analysis.effects import exact_speed
+from percdl.estimators.cycles import find_cycles
+from percdl.estimators.landmarks import personal_times
 from percdl.exceptions import SuspectRecordingWarning
 from percdl.signals.reconstruction import rebuild
 
@@ -157,17 +159,16 @@ def test_cycles_of_low_quality_stand_out(visit, marked):
 
 def test_landmarks_are_drawn_on_common_and_personal_atoms(visit, marked):
     page, model, cohort = marked
-    warps = model.personalize(cohort).warps
+    times = personal_times(model.marks_, find_cycles(model.personalize(cohort), cohort), cohort)
     seen = visit(page, "#subject=S0003")
-    for k, name, shown, time in (
-        (0, "early", "early", 0.12),
-        (1, "late <wave>", "late &lt;wave&gt;", 0.31),
+    for k, name, shown, time, expected in (
+        (1, "late <wave>", "late &lt;wave&gt;", 0.31, times[0, 3]),
+        (0, "early", "early", 0.12, times[1, 3]),
     ):
         seen.page.select_option("#atom", str(k))
         assert seen.curve("overview-atom", shown, "x") == time, name
         (own,) = seen.curve("subject-atom", shown, "x")
-        common = np.interp(100 * own, np.arange(50), warps[3, k, 0]) / 100
-        assert common == pytest.approx(time, abs=1e-5)
+        assert own == pytest.approx(expected, abs=1e-5)
 
 
 def test_a_click_on_the_common_atom_gives_the_command_of_a_landmark(visit, marked, tmp_path):
@@ -178,6 +179,9 @@ def test_a_click_on_the_common_atom_gives_the_command_of_a_landmark(visit, marke
     box = seen.page.locator("#overview-atom .nsewdrag").bounding_box()
     seen.page.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + 0.2 * box["height"])
     seen.page.locator("#overview-atom .hovertext, #overview-atom .hoverlayer g").first.wait_for()
+    said = seen.page.locator("#overview-atom .hoverlayer").text_content()
+    assert "of the people pass here" in said
+    assert "common atom" not in said  # the name of the curve, which says that few pass
     seen.page.mouse.down()
     seen.page.mouse.up()
     seen.page.wait_for_selector("#picker:not([hidden])")

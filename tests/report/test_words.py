@@ -11,7 +11,8 @@ pytest.importorskip("plotly")
 
 from percdl import Cohort, PerCDL, TimeWarp
 from percdl.analysis import measure_reliability
-from percdl.estimators.landmarks import Mark
+from percdl.estimators.cycles import find_cycles
+from percdl.estimators.landmarks import Mark, personal_times
 from percdl.estimators.personalization import Personalization
 from percdl.report.people import People
 from percdl.report.person import tabulate_person
@@ -119,17 +120,21 @@ def test_rates_are_those_of_the_onsets(words):
     assert words.describe(31)[0].startswith("100 cycles per minute, within the usual range")
 
 
-def test_intervals_are_those_of_the_warps(words, healthy):
-    ((name, text, unusual),) = words.intervals(30)
+def test_intervals_are_those_of_the_landmarks(words):
+    ((text, unusual),) = words.intervals(30)
     shares = np.array([0.2, 0.3]) * SFREQ / (LENGTH - 1)
-    truth, *usual = (np.ptp(reach(b, shares)) for b in (0.6, *healthy))
-    assert name == "heel to toe"
+    truth = np.ptp(reach(0.6, shares))
+    people = words.people
+    cycles = find_cycles(people.found, people.cohort)
+    own = np.ptp(personal_times(people.model.marks_, cycles, people.cohort), axis=0)
+    assert own[30] == pytest.approx(truth, abs=0.02)
     assert unusual
     said = re.match(r"heel to toe: (\d+) ms, (\d+) % longer than the median, longer than", text)
-    assert float(said[1]) == pytest.approx(1e3 * truth, abs=2)
-    assert float(said[2]) == pytest.approx(100 * (truth / np.median(usual) - 1), abs=2)
+    usual = np.median(own[:N_HEALTHY])
+    assert float(said[1]) == pytest.approx(1e3 * own[30], abs=0.6)
+    assert float(said[2]) == pytest.approx(100 * (own[30] / usual - 1), abs=0.6)
     assert text in words.describe(30)
-    assert not words.intervals(32)[0][2]
+    assert not words.intervals(32)[0][1]
 
 
 def test_certainty_is_the_retest_error_where_visits_exist(words):
@@ -160,7 +165,10 @@ def test_the_page_begins_with_who_differs_most(words):
 
 @pytest.mark.parametrize("n_others", [0, 1, 4])
 def test_few_others_are_no_measure_of_what_is_usual(n_others):
-    words = make_people([0.3, *np.zeros(n_others)], ["patient"] + ["healthy"] * n_others)
+    groups, marks = ["patient"] + ["healthy"] * n_others, (Mark("a", 0, 0.2), Mark("b", 0, 0.3))
+    words = make_people([0.3, *np.zeros(n_others)], groups, marks=marks)
+    ((interval, _),) = words.intervals(0)
+    assert ("than the median" in interval) == (n_others > 0)
     said = words.describe(0)
     assert said[0] == "100 cycles per minute."
     assert not any("usual" in text or " than " in text for text in said)

@@ -38,7 +38,7 @@ def seen(states):
 
 
 def test_a_round_leads_from_state_to_state(tmp_path):
-    states = States.create(tmp_path, 3)
+    states = States(tmp_path, 3)
     assert states.before(0) is None
     for n_rounds in (1, 2, 3):
         run_round(states)
@@ -49,7 +49,7 @@ def test_a_round_leads_from_state_to_state(tmp_path):
 
 
 def test_a_round_that_was_broken_off_can_be_run_again(tmp_path):
-    states = States.create(tmp_path, 3)
+    states = States(tmp_path, 3)
     run_round(states)
     write_state(states.after(1), {"seen": np.array([99])})
     run_round(states)
@@ -58,7 +58,7 @@ def test_a_round_that_was_broken_off_can_be_run_again(tmp_path):
 
 @pytest.mark.parametrize("rounds_after", [0, 1, 2, 3])
 def test_a_snapshot_is_good_until_the_next(tmp_path, rounds_after):
-    states = States.create(tmp_path, 2)
+    states = States(tmp_path, 2)
     run_round(states)
     written(states, tmp_path / "file")
     run_round(states)
@@ -66,7 +66,7 @@ def test_a_snapshot_is_good_until_the_next(tmp_path, rounds_after):
     for _ in range(rounds_after):
         run_round(states)
     states.close(keep=True)
-    again = States.create(tmp_path, 2)
+    again = States(tmp_path, 2)
     again.restore(snapshot)
     assert seen(again) == [2, 2]
     run_round(again)
@@ -76,23 +76,23 @@ def test_a_snapshot_is_good_until_the_next(tmp_path, rounds_after):
 
 @pytest.mark.parametrize("rounds_after", [0, 1, 2])
 def test_a_snapshot_on_disk_is_good_until_the_next_is_on_disk(tmp_path, rounds_after):
-    states = States.create(tmp_path, 2)
+    states = States(tmp_path, 2)
     run_round(states)
     snapshot = written(states, tmp_path / "file")
     for _ in range(rounds_after):
         run_round(states)
         states.snapshot(tmp_path / "file")  # which could not be written
     states.close(keep=True)
-    again = States.create(tmp_path, 2)
+    again = States(tmp_path, 2)
     again.restore(snapshot)
     assert seen(again) == [1, 1]
 
 
 def test_states_in_use_are_not_taken_over(tmp_path):
-    states = States.create(tmp_path, 2)
+    states = States(tmp_path, 2)
     run_round(states)
     snapshot = written(states, tmp_path / "file")
-    again = States.create(tmp_path, 2)
+    again = States(tmp_path, 2)
     with pytest.raises(InvalidParameterError, match="Another process is at work"):
         again.restore(snapshot)
     states.close(keep=True)
@@ -123,7 +123,7 @@ def forge(snapshot, name):
 def test_a_forged_checkpoint_cannot_lead_elsewhere(tmp_path, name):
     """Nothing is made, replaced or deleted outside the folder of a fit."""
     home = tmp_path / "home"
-    states = States.create(home, 2)
+    states = States(home, 2)
     run_round(states)
     snapshot = written(states, tmp_path / "file")
     states.close(keep=True)
@@ -135,7 +135,7 @@ def test_a_forged_checkpoint_cannot_lead_elsewhere(tmp_path, name):
     (home / LINKED / "round-0002").rmdir()
     (home / LINKED / "round-0002").symlink_to(tmp_path / "elsewhere")
     before = sorted(tmp_path.rglob("*"))
-    again = States.create(home, 2)
+    again = States(home, 2)
     with pytest.raises(InvalidParameterError, match="not the folder of a fit in"):
         again.restore(forge(snapshot, name.format(tmp_path, own)))
     again.close()
@@ -165,14 +165,14 @@ def abandon(states):
 
 def swept(parent):
     """Start another fit there; return what is left of the others."""
-    other = States.create(parent, 1)
+    other = States(parent, 1)
     other.sweep_others()
     other.close()
     return sorted(parent.glob("state-*"))
 
 
 def test_states_stay_while_a_file_speaks_of_them(tmp_path):
-    states, file = States.create(tmp_path, 1), tmp_path / "file"
+    states, file = States(tmp_path, 1), tmp_path / "file"
     run_round(states)
     written(states, file)
     assert swept(tmp_path) == [states.folder]  # it is at work
@@ -183,19 +183,19 @@ def test_states_stay_while_a_file_speaks_of_them(tmp_path):
 
 
 def test_a_file_that_was_moved_may_come_back(tmp_path):
-    states, file = States.create(tmp_path, 1), tmp_path / "file"
+    states, file = States(tmp_path, 1), tmp_path / "file"
     run_round(states)
     snapshot = written(states, file)
     abandon(states)
     file.rename(tmp_path / "elsewhere")
     assert swept(tmp_path) == [states.folder]
-    again = States.create(tmp_path, 1)
+    again = States(tmp_path, 1)
     again.restore(snapshot)
     assert seen(again) == [1]
 
 
 def test_states_that_no_file_speaks_of_are_swept(tmp_path):
-    first, second = States.create(tmp_path, 1), States.create(tmp_path, 1)
+    first, second = States(tmp_path, 1), States(tmp_path, 1)
     run_round(first)
     run_round(second)
     second.snapshot(tmp_path / "never written")
@@ -206,12 +206,12 @@ def test_states_that_no_file_speaks_of_are_swept(tmp_path):
 
 
 def test_states_are_private(tmp_path):
-    assert stat.S_IMODE(States.create(tmp_path, 1).folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(States(tmp_path, 1).folder.stat().st_mode) == 0o700
 
 
 def test_states_of_another_account_are_left_alone(tmp_path, monkeypatch):
     """Neither they nor the checkpoint of their owner can be looked at."""
-    other = States.create(tmp_path, 1)
+    other = States(tmp_path, 1)
     run_round(other)
     written(other, tmp_path / "file")
     abandon(other)
@@ -223,19 +223,19 @@ def test_states_of_another_account_are_left_alone(tmp_path, monkeypatch):
         return look(path, **options)
 
     monkeypatch.setattr(Path, "stat", refuse)
-    states = States.create(tmp_path, 1)
+    states = States(tmp_path, 1)
     states.sweep_others()
     states.close()
     assert list(tmp_path.glob("state-*")) == [other.folder]
 
 
 def test_rounds_broken_off_again_and_again_leave_no_more_than_one(tmp_path):
-    states = States.create(tmp_path, 1)
+    states = States(tmp_path, 1)
     run_round(states)
     snapshot = written(states, tmp_path / "file")
     abandon(states)
     for _ in range(3):
-        again = States.create(tmp_path, 1)
+        again = States(tmp_path, 1)
         again.restore(snapshot)
         part_of(again.after(0)).touch()  # killed while it writes
         abandon(again)
@@ -243,29 +243,29 @@ def test_rounds_broken_off_again_and_again_leave_no_more_than_one(tmp_path):
 
 
 def test_fits_killed_before_their_first_round_leave_no_more_than_one(tmp_path):
-    states = States.create(tmp_path, 1)
+    states = States(tmp_path, 1)
     run_round(states)
     written(states, tmp_path / "file")
     abandon(states)
     for _ in range(3):
-        fresh = abandon(States.create(tmp_path, 1))
+        fresh = abandon(States(tmp_path, 1))
         assert set(tmp_path.glob("state-*")) == {states.folder, fresh}
 
 
 def test_states_that_are_gone_are_told(tmp_path):
-    states = States.create(tmp_path, 2)
+    states = States(tmp_path, 2)
     run_round(states)
     snapshot = written(states, tmp_path / "file")
     states.before(1).unlink()
     with pytest.raises(InvalidParameterError, match=r"1 of 2 states .* gone, .*000001"):
-        States.create(tmp_path, 2).restore(snapshot)
+        States(tmp_path, 2).restore(snapshot)
     with pytest.raises(UnreadableFileError, match="missing or damaged"):
         read_state(tmp_path / "nothing")
 
 
 def test_a_state_in_memory_is_another_thing(tmp_path):
     with pytest.raises(InvalidParameterError, match="interrupted in memory"):
-        States.create(tmp_path, 2).restore({"chunk0/0": np.zeros(3)})
+        States(tmp_path, 2).restore({"chunk0/0": np.zeros(3)})
 
 
 @pytest.mark.parametrize("count", [1, 2, BRANCHES, BRANCHES + 1, 3 * BRANCHES**2 + 5])

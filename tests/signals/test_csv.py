@@ -150,6 +150,7 @@ BAD = {
     "short quoted row": ('RRX,RRY\n"1",2\n"3"\n', {}, r"line 3 has 1 cell"),
     "text": (GOOD.replace("4", "four"), {}, r"line 3: 'four' in column 'RRY' is not a number"),
     "quoted break": ('n,RRY\n"a\nb",2\nc,3\n', {}, r"line 2: .*quotation mark in its line"),
+    "truth values": ("RRX,RRY\n1,True\n2,False\n", {}, r"line 2: 'True' in .* is not a number"),
     "a unit": (GOOD.replace("6", "6 g"), {}, r"line 4: '6 g' in column 'RRY'"),
     "underscores": (GOOD.replace("6", "6_000"), {}, r"line 4: '6_000' in column 'RRY'"),
     "decimal comma": (

@@ -1,5 +1,6 @@
 """Programs: compiled once per shape, part of the programs that call them, the same bits always."""
 
+import os
 import time
 
 import jax
@@ -10,7 +11,13 @@ from compilations import COMPILED, count_events
 from numpy.testing import assert_array_equal
 
 from benchmarks.stress.determinism import busy_machine
-from percdl.steps.compilation import forget_programs, on_wait, program, side_by_side
+from percdl.steps.compilation import (
+    CPU_OPTIONS,
+    forget_programs,
+    on_wait,
+    program,
+    side_by_side,
+)
 from percdl.steps.csc import encode
 from percdl.steps.types import Signals
 
@@ -116,6 +123,11 @@ def test_forgotten_programs_are_compiled_again():
     forget_programs()
     assert power.n_compiled == 0
     assert_array_equal(power(FOUR, 2, {"by": 1.0})["result"], before)
+
+
+def test_what_the_environment_says_of_xla_stays():
+    flags = os.environ.get("XLA_FLAGS", "")
+    assert not [name for name in CPU_OPTIONS if name in flags]
 
 
 def test_a_busy_machine_does_not_change_a_bit():

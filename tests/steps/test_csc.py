@@ -92,20 +92,18 @@ def assert_legal(events, rules, length):
 @pytest.mark.parametrize("case", CASES)
 def test_code_equals_exhaustive_search(case):
     x, lengths, observed, atoms = tiny_problems(case)
+    signals = as_signals(x, lengths, observed)
+    code = partial(in_double, fast_encode, signals, atoms, rules=case.rules)
+    coded = {penalty: code(np.float64(penalty)) for penalty in PENALTIES}
     n_unique = 0
-    for penalty in PENALTIES:
-        signals = as_signals(x, lengths, observed)
-        events, gain = in_double(
-            fast_encode, signals, atoms, np.float64(penalty), rules=case.rules
-        )
-        for s, length in enumerate(lengths):
-            ours, signal = found(events, s), x[s, :length]
-            dictionary = atoms[0 if case.shared else s]
-            seen = np.ones_like(signal) if observed is None else observed[s, :length]
-            seen = np.broadcast_to(seen, signal.shape)
-            best, *others = naive.codes(
-                signal, dictionary, penalty, seen, *astuple(case.rules)[:3]
-            )
+    for s, length in enumerate(lengths):
+        signal, dictionary = x[s, :length], atoms[0 if case.shared else s]
+        seen = np.ones_like(signal) if observed is None else observed[s, :length]
+        seen = np.broadcast_to(seen, signal.shape)
+        every = naive.codes(signal, dictionary, seen, *astuple(case.rules)[:3])
+        for penalty, (events, gain) in coded.items():
+            ours = found(events, s)
+            best, *others = naive.best_codes(every, penalty)
             assert_legal(ours, case.rules, length)
             assert_allclose(np.sum(signal**2) - gain[s], best[0], atol=1e-9)
             assert_allclose(
@@ -124,12 +122,14 @@ def test_single_precision_finds_the_same_objective():
         for part in tiny_problems(MASKED, seed=1)
     )
     signals = as_signals(x, lengths, observed)
-    for penalty in PENALTIES[:3]:
-        _, gain = fast_encode(signals, atoms, np.float32(penalty), rules=MASKED.rules)
-        for s, n in enumerate(lengths.astype(int)):
-            best = naive.codes(
-                x[s, :n], atoms[s], penalty, observed[s, :n], *astuple(MASKED.rules)[:3]
-            )[0]
+    gains = {
+        penalty: fast_encode(signals, atoms, np.float32(penalty), rules=MASKED.rules)[1]
+        for penalty in PENALTIES[:3]
+    }
+    for s, n in enumerate(lengths.astype(int)):
+        every = naive.codes(x[s, :n], atoms[s], observed[s, :n], *astuple(MASKED.rules)[:3])
+        for penalty, gain in gains.items():
+            best = naive.best_codes(every, penalty)[0]
             assert_allclose(np.sum(x[s] ** 2) - gain[s], best[0], atol=2e-5)
 
 
@@ -213,9 +213,8 @@ def test_missing_samples_reach_the_coder_as_nan():
     signals = fill(Cohort.from_arrays(arrays), Chunk(np.arange(S), S, N), 2, "float64")
     _, gain = in_double(fast_encode, signals, atoms, np.float64(0.1), rules=MASKED.rules)
     for s, y in enumerate(arrays):
-        best = naive.codes(
-            np.nan_to_num(y), atoms[s], 0.1, ~np.isnan(y), *astuple(MASKED.rules)[:3]
-        )[0]
+        every = naive.codes(np.nan_to_num(y), atoms[s], ~np.isnan(y), *astuple(MASKED.rules)[:3])
+        best = naive.best_codes(every, 0.1)[0]
         assert_allclose(np.nansum(y**2) - gain[s], best[0], atol=1e-9)
 
 

@@ -23,8 +23,11 @@ def signals(noise, seed=0, scale=1.0):
     return Signals(scale * np.stack(arrays), np.full(4, 128, np.int32), None)
 
 
+fast_encode = jax.jit(encode, static_argnums=3)
+
+
 def code(some, price):
-    return jax.jit(lambda x, phi: encode(x, phi, jnp.asarray(price), RULES)[0])(some, ATOMS[None])
+    return fast_encode(some, ATOMS[None], jnp.asarray(price), RULES)[0]
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.2])

@@ -19,10 +19,11 @@ MARKUP = "<img src=x onerror=alert(1)>"
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """Four walks, a table of groups, and a model; one group is markup."""
+    """Four walks of two persons, a table of groups, and a model; one group is markup."""
     place = write_walks(tmp_path_factory.mktemp("studio"))
-    rows = [f"Ada,{MARKUP}", f"Bo,{MARKUP}", "Cy,healthy", "Di,healthy"]
-    (place / "subjects.csv").write_text("\n".join(["subject,group", *rows]) + "\n")
+    rows = [f"Ada,{MARKUP},p,61", f"Bo,{MARKUP},p,61", "Cy,healthy,q,47", "Di,healthy,q,47"]
+    header = "subject,group,person,age"
+    (place / "subjects.csv").write_text("\n".join([header, *rows]) + "\n")
     (place.parent / "secret.csv").write_text("t,x\n0,1\n")
     before = os.getcwd()
     os.chdir(place)

@@ -90,6 +90,9 @@ def test_a_link_that_leads_out_is_refused(client, folder):
     link.symlink_to(folder.parent / "secret.csv")
     try:
         assert client.ask("columns", name="link.csv").status_code == 400
+        for several in (".", "*.csv"):
+            options = {"data": [several], "out": "x.percdl"}
+            assert client.ask("run", command="fit", options=options).status_code == 400
         assert client.get("/file", params={"name": "link.csv"}).status_code == 403
     finally:
         link.unlink()
@@ -131,6 +134,11 @@ def test_a_value_is_never_taken_for_an_option(folder):
         ("news", {"job": 999, "known": 0}),
         ("compare", {"file": "walks.percdl", "first": "person:Eve", "second": "everyone",
                      "atom": 0, "channel": 0}),
+        ("compare", {"file": "walks.percdl", "first": 3, "second": "everyone", "atom": 0,
+                     "channel": 0}),
+        ("compare", {"file": "walks.percdl", "first": "everyone", "second": "everyone",
+                     "atom": 99, "channel": 0}),
+        ("run", {"command": "fit", "options": []}),
         ("nothing", {}),
     ],
 )  # fmt: skip
@@ -139,4 +147,4 @@ def test_questions_that_make_no_sense_get_an_answer_that_says_so(client, name, q
 
 
 def test_long_questions_are_refused(client):
-    assert client.ask("columns", name="x" * 5_000_000).status_code == 413
+    assert client.ask("columns", name="x" * 41_000_000).status_code == 413

@@ -1,5 +1,9 @@
 """Recordings in pieces, corrections in a file, commands written down."""
 
+import os
+import shlex
+import subprocess
+import sys
 import threading
 import time
 
@@ -13,8 +17,10 @@ from percdl import load
 from percdl.cli.studio_command import make_studio
 from percdl.report.packing import envelope
 from percdl.signals import find_corrections, read_corrections
+from percdl.signals.from_files import find_recordings
 from percdl.studio.corrections import Corrections
 from percdl.studio.opened import RUN, Curves
+from percdl.studio.project import spectrum
 from percdl.studio.server import listen
 
 LENGTH, SFREQ = 10, 50.0
@@ -29,6 +35,17 @@ def test_coarse_pieces_are_the_extremes_of_the_samples(n, factor, seed):
     start = start if start < n else 0
     whole = envelope(values[start:], RUN * factor)
     np.testing.assert_array_equal(Curves(values).read(start, n, RUN * factor), whole)
+
+
+@given(st.floats(0.5, 20), st.floats(1e-3, 1e3), st.integers(0, 2**32 - 1))
+def test_the_spectrum_of_a_rhythm_is_at_its_rate_in_any_unit(rate, unit, seed):
+    times = np.arange(3000) / SFREQ
+    values = np.sin(2 * np.pi * rate * times)[:, None] + [5.0, -5.0]
+    values[np.random.default_rng(seed).random(values.shape) < 0.05] = np.nan
+    frequencies, shares = spectrum(values, SFREQ)
+    assert abs(frequencies[np.argmax(shares)] - rate) <= frequencies[1]
+    assert shares.sum() == pytest.approx(1)
+    np.testing.assert_allclose(spectrum(unit * values, SFREQ)[1], shares, atol=1e-9)
 
 
 def random_events(seed, n_atoms=2):
@@ -157,6 +174,42 @@ def test_a_model_that_was_written_again_is_read_again(client, folder):
     assert client.ask("person", file="walks.percdl", s=0).status_code == 200
 
 
+@pytest.mark.parametrize(
+    "wrong", [{"atom": 2}, {"atom": -1}, {"onset": -1}, {"onset": 10**30}, {"length": 0}]
+)
+def test_events_that_cannot_be_are_refused(client, wrong):
+    wait_for_people(client)
+    event = {"atom": 0, "onset": 5, "length": 16}
+    answer = client.ask("correct", file="walks.percdl", s=0, events=[event | wrong])
+    assert answer.status_code == 400
+    assert "is no event" in answer.json()["problem"]
+
+
+def test_a_model_whose_recordings_are_not_here_says_what_to_do(client, folder):
+    model = load(folder / "walks.percdl")
+    model.settings_ = {**model.settings_, "data": ["walks"]}  # as seen from elsewhere
+    model.save(folder / "elsewhere.percdl")
+    end, failure = time.monotonic() + 300, ""
+    while not failure and time.monotonic() < end:
+        time.sleep(0.1)
+        failure = client.ask("open", file="elsewhere.percdl").json()["failure"]
+    (folder / "elsewhere.percdl").unlink()
+    assert "no file 'walks'" in failure
+    assert "Start the studio in that folder" in failure
+
+
+@pytest.mark.parametrize(
+    ("sep", "decimal", "found"),
+    [(",", ".", ("", "")), (";", ",", (";", ",")), ("\t", ".", ("\t", ""))],
+)
+def test_the_signs_of_a_table_are_recognized(client, folder, sep, decimal, found):
+    table = pd.read_csv(folder / "Ada.csv")
+    table.to_csv(folder / "signs.csv", sep=sep, decimal=decimal, index=False)
+    head = client.ask("columns", name="signs.csv").json()
+    (folder / "signs.csv").unlink()
+    assert head == {"columns": [*table], "delimiter": found[0], "decimal": found[1]}
+
+
 def test_a_command_that_fails_says_why(client):
     options = {"data": ["Ada.csv"], "channels": ["nothing"], "time": "t", "out": "x.percdl"}
     messages, code = wait_for(
@@ -171,10 +224,11 @@ def test_results_are_not_taken_for_recordings(client, folder):
     (folder / "percdl-results").mkdir(exist_ok=True)
     for name in ("percdl-results/events.csv", "other.corrections.tsv"):
         (folder / name).write_text("subject,onset\n")
-    found = client.ask("files").json()
+    listed = client.ask("files").json()["recordings"]
+    _, read = find_recordings(folder, metadata=folder / "subjects.csv")  # by a command
     (folder / "other.corrections.tsv").unlink()
-    assert found["recordings"] == before
-    assert not found["all_listed"]
+    assert listed == before
+    assert {file.name for file in read} == {one["name"] for one in before} - {"subjects.csv"}
 
 
 @pytest.mark.parametrize("name", ["Ada.csv", "nobody.percdl"])
@@ -182,3 +236,60 @@ def test_what_is_not_a_model_is_said_to_be_none(client, name):
     answer = client.get("/model", params={"file": name})
     assert answer.status_code == 404
     assert "cannot be shown" in answer.text
+
+
+def test_the_script_repeats_what_succeeded(client, folder):
+    script = folder / "percdl-studio.sh"
+    script.unlink(missing_ok=True)
+    wait_for_people(client)
+    read = {"channels": ["x"], "sfreq": 50}
+    small = {"n_atoms": 2, "atom_length": 16, "penalty": 0.3, "transformation": "identity"}
+    fit = {"data": ["Ada.csv", "Bo.csv"], "out": "repeated.percdl", **read, **small}
+    wrong = fit | {"channels": ["nothing"]}
+    for options, expected in ((wrong, 2), (fit, 0)):
+        job = client.ask("run", command="fit", options=options).json()["job"]
+        assert wait_for(client, job)[1] == expected
+    again = client.ask("run", command="fit", options=fit).json()
+    assert "repeated.percdl already. Choose another name" in again["problem"]
+    about = {"model": "walks.percdl", "data": ["Ada.csv", "Bo.csv", "Cy.csv", "Di.csv"]}
+    about |= {"about": "Bo", "out": "percdl-results/Bo.html"}
+    job = client.ask("run", command="person", options=about).json()["job"]
+    assert wait_for(client, job)[1] == 0
+    assert len(script.read_text().splitlines()) == 5
+    first = load(folder / "repeated.percdl").events_
+    for name in ("repeated.percdl", "percdl-results/Bo.html"):
+        (folder / name).unlink()
+    bin_folder = folder.parent / "bin"
+    bin_folder.mkdir()
+    percdl = bin_folder / "percdl"
+    percdl.write_text(f'#!/bin/sh\nexec {sys.executable} -m percdl "$@"\n')
+    percdl.chmod(0o755)
+    path = os.pathsep.join([str(bin_folder), os.environ["PATH"]])
+    subprocess.run(["sh", script], cwd="/", env={**os.environ, "PATH": path}, check=True)
+    pd.testing.assert_frame_equal(load(folder / "repeated.percdl").events_, first)
+    assert "<h1>Bo</h1>" in (folder / "percdl-results" / "Bo.html").read_text("utf-8")
+
+
+def test_a_fit_that_was_continued_is_repeated_as_a_whole(folder):
+    project = make_studio(folder).project
+    (folder / "percdl-studio.sh").unlink(missing_ok=True)
+    read = {"data": ["Ada.csv", "Bo.csv"], "channels": ["x"], "sfreq": 50.0}
+    small = {"n_atoms": 2, "atom_length": 16, "penalty": 0.3, "population_rounds": 200}
+    fit = {**read, **small, "transformation": "identity", "out": "stopped.percdl"}
+    job = project.jobs[project.run("fit", fit)]
+    known, end = 0, time.monotonic() + 300
+    while job.code is None and time.monotonic() < end:
+        news = job.wait(known, 1)
+        known = news["known"]
+        if any(message["event"] == "round" for message in news["messages"]):
+            job.stop()
+    assert job.code == 130
+    assert not (folder / "percdl-studio.sh").exists()
+    job = project.jobs[project.run("fit", {"resume": "stopped.percdl.checkpoint"})]
+    while job.code is None and time.monotonic() < end:
+        known = job.wait(known, 1)["known"]
+    assert job.code == 0
+    line = (folder / "percdl-studio.sh").read_text().splitlines()[-1]
+    whole = project.make_arguments("fit", fit)
+    assert {*whole} <= {*shlex.split(line, comments=True)}
+    assert "resume" not in line

@@ -1,13 +1,16 @@
 """The studio as people use it, in a real browser."""
 
+import re
+import shutil
 import time
 
 import numpy as np
 import pandas as pd
 import pytest
-from browser import faults
+from browser import ARTEFACTS, faults
 
 from percdl import load
+from percdl.estimators.suspects import KINDS
 from percdl.signals import read_corrections
 
 MODEL = "&model=walks.percdl"
@@ -27,6 +30,25 @@ def events_in(seen):
     )
 
 
+def click_at(page, seconds):
+    """Click on the recording at a time that is in view."""
+    box = page.locator("#signal .nsewdrag").first.bounding_box()
+    low, high = page.evaluate("() => document.getElementById('signal')._fullLayout.xaxis.range")
+    at = box["x"] + box["width"] * (seconds - low) / (high - low)
+    page.mouse.click(at, box["y"] + 20)
+
+
+def is_in_view(page, selector):
+    """Return whether a whole element is in the window, without scrolling to it."""
+    return page.evaluate(
+        """selector => {
+            const box = document.querySelector(selector).getBoundingClientRect();
+            return box.height > 0 && box.top >= 0 && box.bottom <= window.innerHeight;
+        }""",
+        selector,
+    )
+
+
 def wait_until(holds):
     """Wait for what a page asked for and the server has yet to do."""
     end = time.monotonic() + 60
@@ -39,7 +61,9 @@ def test_from_files_to_a_marked_and_exported_model_by_clicks(visit, folder):
     seen = visit()
     page = seen.page
     assert page.input_value("#time") == "t"
+    assert page.input_value("#metadata_subject") == "subject"
     assert page.input_value("#group") == "group"
+    assert page.input_value("#person") == "person"
     assert "4 of 4 files" in page.inner_text("#chosen-files")
     page.uncheck("#channels input[value=other]")
     page.wait_for_function("() => document.getElementById('preview').data.length === 1")
@@ -53,10 +77,22 @@ def test_from_files_to_a_marked_and_exported_model_by_clicks(visit, folder):
     page.select_option("#transformation", "identity")
     page.fill("#name", "by hand")
     page.click("#start")
+    page.wait_for_selector("#progress")
+    assert is_in_view(page, "#stage")
     page.wait_for_url("**/model?file=by%20hand.percdl")
     page.wait_for_selector("#people tbody tr")
     page.wait_for_selector("html[data-ready=yes]")
     assert load(folder / "by hand.percdl").n_atoms_ == 2
+    # The table of people is read: their ages are shown, and two visits have a retest error.
+    ages = dict(zip(seen.column("Subject"), seen.column("age"), strict=True))
+    assert ages == {"Ada": "61", "Bo": "61", "Cy": "47", "Di": "47"}
+    page.select_option("#first", "person:Ada")
+    page.select_option("#second", "person:Bo")
+    page.wait_for_function(
+        """() => document.querySelectorAll("#compare-numbers th")[1]?.textContent === "Ada"
+            && document.querySelectorAll("#compare-numbers th")[2].textContent === "Bo" """
+    )
+    assert "No one was recorded twice" not in page.inner_text("#compare-words")
 
     # A click as the chart reports it; the tests of the report click with the mouse.
     page.evaluate(
@@ -82,13 +118,19 @@ def test_from_files_to_a_marked_and_exported_model_by_clicks(visit, folder):
     near = [np.abs(onsets - removed["onset"]) < removed["duration"] / 4 for onsets in own]
     assert [found.sum() for found in near] == [1, 0]
 
+    (kept,) = load(folder / "again.percdl").marks_
+    assert (kept.name, kept.time) == ("middle", pytest.approx(mark.time, abs=0.02))
+
     page.click("[data-export=personalize]")
     page.wait_for_selector("#written li", timeout=400_000)
     with page.expect_download() as waiting:
         page.click("#written a:has-text('events')")
     got = pd.read_csv(waiting.value.path())
     assert len(got) == len(load(folder / "again.percdl").events_)
+    page.click("[data-export=report]")
+    page.wait_for_selector("#written a:has-text('.html')", timeout=400_000)
     script = (folder / "percdl-studio.sh").read_text()
+    assert re.search(r"percdl report .*--person=person", script)
     assert "percdl fit --channels=x --time=t" in script
     assert "percdl mark --name=middle" in script
 
@@ -108,6 +150,13 @@ def test_events_are_removed_added_moved_relabelled_and_restored(visit, folder):
     saved("1 correction in")
     assert len(events_in(seen)) <= len(before) - 1
     assert read_corrections(file)["action"].tolist() == ["remove"]
+    who = page.inner_text("#who")
+    for button in ("#next", "#previous"):  # undo is still there after a look at someone else
+        page.click(button)
+        page.wait_for_function(
+            "([who, is]) => (document.getElementById('who').textContent === who) === is",
+            arg=[who, button == "#previous"],
+        )
     page.click("[data-edit=undo]")
     saved("No corrections")
     page.click("[data-move=whole]")
@@ -129,13 +178,124 @@ def test_events_are_removed_added_moved_relabelled_and_restored(visit, folder):
     (row,) = read_corrections(file).to_dict("records")
     seen.keep("studio_correct")
 
-    again = open_model(visit)  # what was saved is shown
-    assert "1 correction in" in again.page.inner_text("#corrected")
-    assert any(np.isclose(row["onset"], at) for at in events_in(again))
+    page.reload()  # what was saved is shown, and can be undone
+    page.wait_for_selector("html[data-ready=yes]")
+    assert "1 correction in" in page.inner_text("#corrected")
+    assert any(np.isclose(row["onset"], at) for at in events_in(seen))
     page.focus("#signal-frame")
     for _ in range(2):
         page.keyboard.press("Control+z")
     saved("No corrections")
+    assert sorted(events_in(seen)) == sorted(before)
+
+    page.click("[data-move=whole]")  # a click adds one event, though the view changes
+    page.click("[data-edit=next]")
+    page.click("[data-edit=remove]")
+    page.click("[data-move=whole]")
+    (gone,) = {*before} - {*events_in(seen)}
+    page.select_option("#click", "add")
+    click_at(page, gone)
+    page.wait_for_function(
+        "() => document.getElementById('chosen-event').textContent.includes('by hand')"
+    )
+    page.click("[data-move=whole]")
+    np.testing.assert_allclose(sorted(events_in(seen)), sorted(before), atol=1.1 / 50)
+    for _ in range(2):
+        page.click("[data-edit=undo]")
+    saved("No corrections")
+
+
+def test_landmarks_are_placed_moved_and_removed_by_keyboard(visit, folder):
+    seen = open_model(visit)
+    page = seen.page
+
+    def saved():
+        page.wait_for_selector("#picker", state="hidden")
+        return {mark.name: mark.time for mark in load(folder / "walks.percdl").marks_}
+
+    def begin():
+        page.focus("#mark-new")
+        page.keyboard.press("Enter")
+        page.wait_for_selector("#picker:not([hidden])")
+        assert page.evaluate("() => document.activeElement.id") == "mark-time"
+
+    begin()
+    page.fill("#mark-time", "0.1")
+    page.fill("#mark-name", "first")
+    assert "percdl mark 'walks.percdl' --name 'first'" in page.inner_text("#mark-command")
+    page.keyboard.press("Enter")
+    assert saved() == {"first": 0.1}
+    begin()  # another name is offered, so that the first stays
+    page.keyboard.press("Enter")
+    assert saved() == {"first": 0.1, "landmark": 0.16}
+    begin()
+    assert page.input_value("#mark-name") == "landmark 2"
+    page.fill("#mark-time", "0.2")
+    page.fill("#mark-name", "first")
+    assert page.inner_text("#mark-moves").strip() == "Moves the landmark first."
+    seen.keep("studio_landmarks")
+    page.keyboard.press("Enter")
+    assert saved() == {"landmark": 0.16, "first": 0.2}
+    for n_left in (1, 0):
+        page.locator("#marks button").first.click()
+        page.wait_for_function(
+            "n => document.querySelectorAll('#marks li').length === n", arg=n_left
+        )
+        assert len(saved()) == n_left
+
+
+def onsets(table, subject):
+    return table.loc[table["subject"] == subject, "onset_sample"].tolist()
+
+
+def test_what_is_downloaded_and_exported_are_the_events_on_the_screen(visit, folder):
+    def download(button):
+        with page.expect_download() as waiting:
+            page.click(button)
+        return pd.read_csv(waiting.value.path())
+
+    page = open_model(visit).page
+    found = load(folder / "walks.percdl").events_
+    pd.testing.assert_series_equal(
+        download("#download-all")["onset_sample"], found["onset_sample"]
+    )
+    who = page.inner_text("#who")
+    page.click("[data-edit=next]")
+    page.click("[data-edit=remove]")
+    own, everyone = download("#download"), download("#download-all")
+    assert {*own["subject"]} == {who}
+    assert len(own) == len(onsets(found, who)) - 1
+    assert {*own["onset_sample"]} < {*onsets(found, who)}
+    assert onsets(everyone, who) == own["onset_sample"].tolist()
+    assert len(everyone) == len(found) - 1
+
+    page.click("[data-export=personalize]")
+    page.wait_for_selector("#written li")
+    exported = download("#written a:has-text('events')")
+    assert onsets(exported, who) == own["onset_sample"].tolist()
+    page.click("[data-export=person]")
+    page.wait_for_selector(f"#written a:has-text('walks_{who}.html')")
+    assert f"<h1>{who}</h1>" in (folder / f"percdl-results/walks_{who}.html").read_text("utf-8")
+    page.click("[data-edit=undo]")
+    page.wait_for_function("() => document.getElementById('refit').disabled")
+
+
+def test_a_model_is_not_replaced_by_another(visit, folder):
+    before = (folder / "walks.percdl").read_bytes()
+    shutil.copy(folder / "walks.percdl", folder / "model.percdl")
+    seen = visit()
+    page = seen.page
+    (folder / "model.percdl").unlink()
+    assert page.input_value("#name") == "model-2"
+    page.fill("#name", "walks")
+    with page.expect_response("**/api/run"):
+        page.click("#start")
+    page.wait_for_selector("#problem:not([hidden])")
+    assert "walks.percdl already" in page.inner_text("#problem")
+    (refusal,) = seen.complaints
+    assert "400" in refusal
+    seen.complaints.clear()
+    assert (folder / "walks.percdl").read_bytes() == before
 
 
 def test_an_event_cannot_be_put_on_another(visit):
@@ -144,13 +304,31 @@ def test_an_event_cannot_be_put_on_another(visit):
     page.click("[data-edit=next]")
     page.select_option("#click", "add")
     at = page.evaluate("() => document.getElementById('signal')._fullLayout.shapes[0].x0")
-    box = page.locator("#signal .nsewdrag").first.bounding_box()
-    low, high = page.evaluate("() => document.getElementById('signal')._fullLayout.xaxis.range")
-    middle = box["x"] + box["width"] * (at + 0.1 - low) / (high - low)
-    page.mouse.click(middle, box["y"] + 20)
+    click_at(page, at + 0.1)
     page.wait_for_selector("#problem:not([hidden])")
     assert "must not overlap" in page.inner_text("#problem")
+    assert is_in_view(page, "#problem")
+    seen.keep("studio_problem")
+    page.select_option("#click", "select")
+    page.click("#who")  # about something else
+    assert not page.is_visible("#problem")
     assert page.is_disabled("[data-edit=undo]")
+
+
+def test_everyone_is_compared_with_the_group_that_was_chosen(visit, folder):
+    seen = open_model(visit)
+    group = pd.read_csv(folder / "subjects.csv")["group"][0]
+    for name, expected in ((group, group), ("", "healthy")):
+        seen.page.select_option("#reference", name)
+        seen.page.wait_for_function(
+            """name => document.querySelector("#departure-figure h3")?.textContent
+                === `Departure from ${name}`""",
+            arg=expected,
+        )
+        seen.page.wait_for_selector("html[data-ready=yes]")
+        assert load(folder / "walks.percdl").settings_["reference"] == (name or None)
+        assert seen.page.input_value("#reference") == name
+    seen.page.locator("#comparison").screenshot(path=ARTEFACTS / "studio_reference.png")
 
 
 def test_two_sides_are_compared(visit):
@@ -204,6 +382,121 @@ def test_pages_fit_every_screen(visit, width, scheme):
         seen.keep(f"studio_{name}_{width}_{scheme}", full_page=True)
         assert seen.ask("() => document.documentElement.scrollWidth") <= width
         assert faults(seen.page) == []
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1280, "light")])
+def test_a_problem_is_shown_where_the_user_is_and_can_be_closed(visit, width, scheme):
+    seen = visit(viewport={"width": width, "height": 700}, color_scheme=scheme)
+    page = seen.page
+    page.fill("#name", "")
+    page.click("#start")
+    page.wait_for_selector("#problem")
+    assert "Give the model a name" in page.inner_text("#problem")
+    assert is_in_view(page, "#problem")
+    assert faults(page) == []
+    seen.keep(f"studio_message_{width}_{scheme}")
+    page.click("[data-close=problem]")
+    assert not page.is_visible("#problem")
+
+
+def test_a_file_that_cannot_be_read_has_no_preview(visit, folder):
+    (folder / "bad.csv").write_text("t,x,other\n0,1,2\n0.02,one,2\n")
+    seen = visit()
+    page = seen.page
+    page.wait_for_function("() => document.getElementById('preview').data?.length")
+    page.select_option("#preview-file", "bad.csv")
+    note = "() => document.getElementById('preview-note').textContent"
+    page.wait_for_function(f"() => ({note})().includes('bad.csv')")
+    (folder / "bad.csv").unlink()
+    assert page.evaluate("() => document.getElementById('preview').data ?? null") is None
+    assert page.locator("#candidates button").count() == 0
+    (refused,) = seen.complaints
+    assert "400" in refused
+    seen.complaints.clear()
+
+
+def test_files_with_semicolons_and_decimal_commas_are_read_with_units(visit, folder):
+    file = folder / "euro.csv"
+    table = pd.read_csv(folder / "Ada.csv")
+    table.to_csv(file, sep=";", decimal=",", index=False)
+    page = visit().page
+    page.select_option("#preview-file", "euro.csv")
+    page.wait_for_function(
+        "() => document.getElementById('preview-note').textContent.startsWith('euro: ')"
+    )
+    assert page.input_value("#time") == "t"
+    page.click("#text summary")
+    page.fill("#units", "g")
+    page.press("#units", "Tab")
+    page.wait_for_function(
+        "() => document.getElementById('preview').layout.yaxis.title.text.endsWith('(g)')"
+    )
+    page.click("#no-files")
+    page.check("#files input[value='euro.csv']")
+    page.click("#suggest")
+    page.wait_for_selector("#close-progress:enabled")
+    file.unlink()
+    assert page.inner_text("#stage") == "Done."
+    *_, line = (folder / "percdl-studio.sh").read_text().splitlines()
+    assert "--units=g '--delimiter=;' --decimal=, " in line
+
+
+def test_a_model_of_python_says_how_to_see_its_people(visit, folder):
+    model = load(folder / "walks.percdl")
+    model.settings_ = None
+    model.save(folder / "python.percdl")
+    page = visit("&model=python.percdl").page
+    page.wait_for_selector("#problem")
+    (folder / "python.percdl").unlink()
+    assert "percdl report python.percdl" in page.inner_text("#problem")
+    assert not page.is_visible("#follow")
+
+
+def test_an_empty_folder_says_what_to_put_into_it(visit):
+    page = visit().page
+    found = {"recordings": [], "models": [], "job": None, "more": False}
+    page.route("**/api/files", lambda route: route.fulfill(json=found))
+    page.reload()
+    page.wait_for_selector("html[data-ready=yes]")
+    assert "CSV" in page.inner_text("#chosen-files")
+    page.click("#suggest")
+    page.wait_for_selector("#problem")
+    assert "CSV" in page.inner_text("#problem")
+
+
+def test_warnings_are_shown_without_advice_in_python(visit):
+    page = visit().page
+    texts = [" ".join([one.found, one.advice, one.code]) for one in KINDS.values()]
+    messages = [{"event": "warning", "message": text} for text in texts]
+    page.route("**/api/run", lambda route: route.fulfill(json={"job": 0}))
+    news = {"line": "percdl suggest", "messages": messages, "known": len(messages), "code": 3}
+    page.route("**/api/news", lambda route: route.fulfill(json=news))
+    page.click("#suggest")
+    page.wait_for_selector("#close-progress:enabled")
+    assert page.locator("#said p").all_inner_texts() == [
+        f"{one.found} {one.advice}" for one in KINDS.values()
+    ]
+
+
+def test_a_command_that_is_stopped_while_it_starts_did_not_fail(visit):
+    page = open_model(visit).page
+    page.fill("#live-source", "never.csv")
+    page.click("#live-start")
+    page.wait_for_selector("#progress")
+    page.click("#stop")
+    page.wait_for_selector("#close-progress:enabled")
+    assert page.inner_text("#stage") == "Stopped."
+    assert "Traceback" not in page.inner_text("#problem")
+    page.click("#close-progress")
+    assert not page.is_visible("#progress")
+
+
+def test_pages_say_only_what_holds_on_paper_and_touch_screens(visit):
+    page = open_model(visit, has_touch=True).page
+    assert not page.is_visible("text=Drag to zoom")
+    page.emulate_media(media="print")
+    assert page.is_visible("#compare")
+    assert not page.is_visible("#live")
 
 
 def test_the_first_page_works_by_keyboard(visit):

@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.transforms import Free, Gain, Modulation, Rotation
 from percdl.transforms.base import divide
-from percdl.transforms.gain import WEAKEST
-from percdl.transforms.modulation import HOLD
+from percdl.transforms.channels import HOLD, WEAKEST
 
 L, P, S = 9, 3, 4
 

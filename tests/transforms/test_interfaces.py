@@ -19,7 +19,7 @@ from percdl.transforms import (
     WarpTransform,
 )
 
-ALWAYS = {"n_params", "neutral", "apply", "project"}
+ALWAYS = {"n_params", "apply"}
 
 
 @pytest.mark.parametrize(

@@ -299,13 +299,13 @@ def fast_moves(transform, params, atom):
 @pytest.mark.parametrize("turn", range(4))
 @pytest.mark.parametrize("depth", [2, 3, 4, 5])
 def test_a_turn_moves_layers_in_groups(depth, turn):
-    """Its directions are sums of parameters, and `spread` says of which."""
+    """Its directions are sums of parameters, and a step along one says of which."""
     transform = TimeWarp(depth, 14, per_channel=True)
     params, atom = params_of(transform, size=0.3), an_atom()
     one_by_one, grouped = in_double(fast_directions, transform, params, atom, turn)
     size = grouped.shape[-2]
     assert size == 28
-    changes = in_double(fast_spread, transform, np.eye(P * size).reshape(-1, P, size), turn)
+    changes = in_double(fast_steps, transform, np.eye(P * size).reshape(-1, P, size), turn)
     for m, change in enumerate(changes):
         assert set(change) <= {0, 1}
         assert 1 <= change.sum() <= -(-depth // 2)
@@ -322,14 +322,15 @@ def fast_directions(transform, params, atom, turn):
 
 
 @partial(jax.jit, static_argnums=0)
-def fast_spread(transform, steps, turn):
-    return jax.vmap(transform.spread, (0, None))(steps, turn)
+def fast_steps(transform, steps, turn):
+    still = jnp.zeros(transform.n_params(L, P))
+    return jax.vmap(partial(transform.step, still), (0, None))(steps, turn)
 
 
 def test_turns_reach_every_layer_by_itself():
     transform = TimeWarp(4, 16)
     steps = np.eye(32)[:, None]
-    changes = [in_double(fast_spread, transform, steps, turn) for turn in range(3)]
+    changes = [in_double(fast_steps, transform, steps, turn) for turn in range(3)]
     assert np.linalg.matrix_rank(np.concatenate(changes)) == transform.n_params(L, P)
 
 

@@ -1,8 +1,11 @@
-"""Chunks of fixed shape, so that programs are compiled once for recordings of any length.
+"""Chunks and blocks of fixed shape, so that programs are compiled once for any recordings.
 
 Recordings are sorted by length into buckets (two per octave, lengths that suit the FFT) and cut
 into chunks of few possible numbers of rows: padding is cheap, compiling is not. A cohort of any
 size and any lengths then needs a handful of programs, and memory for one chunk at a time.
+
+IPU works on statistics, whose size does not depend on the length of a recording. So chunks of any
+lengths share a block of a fixed number of rows, and IPU is compiled once.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from heapq import heappop, heappush
 from typing import Any
 
 import jax
@@ -30,6 +34,8 @@ ALIKE_ROWS = 16
 MANY_SAMPLES = 2**12
 # Chunks of more than `ALIKE_ROWS` rows hold this number of samples at most, to stay in the cache.
 CACHED_SAMPLES = 2**16
+# Chunks with at least this many subjects keep an accelerator busy; each is a separate block.
+LARGE_CHUNK = 2048
 # Copying pieces to an accelerator in parallel is three times as fast as one large array.
 PIECE_BYTES = 2**25
 
@@ -61,7 +67,9 @@ class Shape:
             return [bucket_rows(count, most)]
         cached = max(CACHED_SAMPLES // row_samples, ALIKE_ROWS)
         sizes = [rows for rows in CHUNK_ROWS if rows <= min(most, cached)]
-        return sizes if row_samples > MANY_SAMPLES else _alike(sizes)
+        if row_samples <= MANY_SAMPLES:  # only sizes whose rows are computed alike, if there are
+            sizes = [rows for rows in sizes if rows >= ALIKE_ROWS] or sizes[-1:]
+        return sizes
 
     def choose_block(self, count: int, is_ready: Callable[[int], bool]) -> int:
         """Return the rows of the blocks for ``count`` subjects: one block per core, if it can be.
@@ -74,11 +82,6 @@ class Shape:
         counts = range(ALIKE_ROWS, self.block_rows + ALIKE_ROWS, ALIKE_ROWS)
         sizes = sorted({bucket_rows(n, self.block_rows) for n in counts})
         return choose_rows(bucket_rows(share, self.block_rows), sizes, is_ready)
-
-
-def _alike(sizes: list[int]) -> list[int]:
-    """Return the sizes whose rows are computed alike, or the largest."""
-    return [rows for rows in sizes if rows >= ALIKE_ROWS] or sizes[-1:]
 
 
 CPU_SHAPE = Shape(rows=256, samples=2**23, block_rows=256)
@@ -158,21 +161,26 @@ def fill(
     signals = _copy(cohort, chunk, dtype, unit)
     if n_masks == 0:
         return signals
-    missing = np.isnan(signals.values)
-    if n_masks > 1:
-        inside = np.arange(chunk.n_times)[:, None] < signals.lengths[:, None, None]
-        missing = missing | _is_constant(signals.values, inside & ~missing, np)
+    missing, observed = _find_missing(signals, n_masks, np)
     signals.values[missing] = 0  # pyright: ignore[reportIndexIssue]
-    observed = ~missing[..., :n_masks]
-    observed &= np.arange(chunk.n_times)[:, None] < signals.lengths[:, None, None]
-    return signals._replace(observed=observed.astype(dtype))
+    return signals._replace(observed=observed)
 
 
-def _is_constant(values: Any, seen: Any, xp: Any) -> Any:
-    """Whether several samples of each recording and channel are all the same, (S, 1, P)."""
-    low = xp.where(seen, values, xp.inf).min(1, keepdims=True)
-    high = xp.where(seen, values, -xp.inf).max(1, keepdims=True)
-    return (low == high) & (seen.sum(1, keepdims=True) > 1)
+def _find_missing(signals: Signals, n_masks: int, xp: Any) -> tuple[Any, Any]:
+    """Return which samples are missing (S, N, P), and the masks of the others (S, N, Q)."""
+    values: Any = signals.values
+    missing, inside = xp.isnan(values), _inside(signals, xp)
+    if n_masks > 1:
+        seen = inside & ~missing
+        low = xp.where(seen, values, xp.inf).min(1, keepdims=True)
+        high = xp.where(seen, values, -xp.inf).max(1, keepdims=True)
+        missing = missing | ((low == high) & (seen.sum(1, keepdims=True) > 1))
+    return missing, (inside & ~missing[..., :n_masks]).astype(values.dtype)
+
+
+def _inside(signals: Signals, xp: Any) -> Any:
+    """Return which samples are within a recording (S, N, 1)."""
+    return (xp.arange(signals.values.shape[1]) < signals.lengths[:, None])[..., None]
 
 
 def fill_on_device(
@@ -207,24 +215,18 @@ def _join(pieces: list[jax.Array], widths: tuple[tuple[int, int], ...]) -> jax.A
 @partial(program, static_argnames=("n_masks",))
 def mask_missing(signals: Signals, n_masks: int) -> Signals:
     """Return signals whose missing samples are zeros, with ``n_masks`` masks that say where."""
-    values, lengths = signals.values, signals.lengths
-    missing = jnp.isnan(values)
-    inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
-    if n_masks > 1:
-        missing = missing | _is_constant(values, inside & ~missing, jnp)
-    observed = (inside & ~missing[..., :n_masks]).astype(values.dtype)
-    return Signals(jnp.where(missing, 0, values), lengths, observed)
+    missing, observed = _find_missing(signals, n_masks, jnp)
+    return Signals(jnp.where(missing, 0, signals.values), signals.lengths, observed)
 
 
 @program
 def measure_chunk(signals: Signals) -> Measures:
     """Measure the recordings of a chunk on the device, in double precision."""
-    values, lengths = signals.values, signals.lengths
-    inside = (jnp.arange(values.shape[1]) < lengths[:, None])[..., None]
-    seen = inside & ~jnp.isnan(values)
+    values = signals.values
+    seen = _inside(signals, jnp) & ~jnp.isnan(values)
     samples = jnp.where(seen, values, 0).astype(float)
     measured: dict[str, Any] = {
-        "length": lengths,
+        "length": signals.lengths,
         "count": seen.sum(1),
         "total": samples.sum(1),
         "square": (samples**2).sum(1),
@@ -250,22 +252,92 @@ def _copy(cohort: AnyCohort, chunk: Chunk, dtype: str, unit: float | np.ndarray)
     values = np.zeros((chunk.rows, chunk.n_times, cohort.n_channels), dtype)
     lengths = np.zeros(chunk.rows, np.int32)
     lengths[: len(chunk.subjects)] = cohort.lengths[chunk.subjects]
-    records = _records(cohort, chunk.subjects)
-    if np.ndim(unit) or unit != 1:
-        units = np.broadcast_to(unit, len(cohort))[chunk.subjects]
-        records = [_count(record, own) for record, own in zip(records, units, strict=True)]
-    for row, record in enumerate(records):
-        values[row, : len(record)] = record
+    arrays = cohort.arrays if isinstance(cohort, Cohort) else None
+    in_units, units = np.any(unit != 1), np.broadcast_to(unit, len(cohort))
+    for row, s in enumerate(chunk.subjects.tolist()):
+        record = cohort[s].values if arrays is None else arrays[s]
+        values[row, : len(record)] = _count(record, units[s]) if in_units else record
     return Signals(values, lengths, None)  # pyright: ignore[reportArgumentType]
-
-
-def _records(cohort: AnyCohort, subjects: np.ndarray) -> list[np.ndarray]:
-    if isinstance(cohort, Cohort):
-        arrays = cohort.arrays
-        return [arrays[s] for s in subjects.tolist()]
-    return [cohort[s].values for s in subjects.tolist()]
 
 
 def _count(values: np.ndarray, unit: Any) -> np.ndarray:
     """Return samples in a unit, which single precision may not represent."""
     return values if np.all(unit == 1) else values.astype(float) / unit
+
+
+@dataclass
+class Block:
+    """Some chunks, by index: their subjects are personalized together.
+
+    Rows that only fill a chunk are left out of the block, unless the block is one chunk,
+    which then passes through untouched. The state of the subjects: their parameters (S, K, M)
+    and how many searches in a row have changed nothing (S, K).
+    """
+
+    chunks: list[int]
+    chunk_rows: list[int]
+    counts: list[int]
+    rows: int
+    params: Any = None
+    fruitless: Any = None
+
+    def gather(self, parts: Sequence[Any]) -> Any:
+        """Stack per-chunk arrays (or tuples of them) and pad with zeros to the block's rows."""
+        if self.chunk_rows == [self.rows]:
+            return parts[0]
+        return jax.tree.map(self._stack, *parts)
+
+    def split(self, stacked: Any) -> list[Any]:
+        """Undo `gather`."""
+        if self.chunk_rows == [self.rows]:
+            return [stacked]
+        # Cutting on the host keeps the device from compiling a program per cut.
+        stacked = jax.tree.map(np.asarray, stacked)
+        ends = np.cumsum(self.counts)
+        return [
+            jax.tree.map(lambda x, e=end, n=count, r=rows: _pad(x[e - n : e], r), stacked)
+            for end, count, rows in zip(ends, self.counts, self.chunk_rows, strict=True)
+        ]
+
+    def _stack(self, *arrays: Any) -> np.ndarray:
+        real = [np.asarray(a)[:n] for a, n in zip(arrays, self.counts, strict=True)]
+        return _pad(np.concatenate(real), self.rows)
+
+
+def plan_blocks(chunks: Sequence[Chunk], most_rows: int, n_at_once: int = 1) -> list[Block]:
+    """Pack chunks into blocks of at most ``most_rows`` subjects, which take equally long.
+
+    Their number is a multiple of ``n_at_once``, if possible. Chunks of `LARGE_CHUNK` subjects or
+    more are separate blocks. On a CPU all blocks have ``most_rows`` rows, so that their programs
+    are compiled once; on an accelerator they have fewer if possible.
+    """
+    counts = [len(chunk.subjects) for chunk in chunks]
+    n_small = sum(count for count in counts if count < LARGE_CHUNK)
+    n_blocks = n_at_once * -(-n_small // (n_at_once * most_rows))
+    packed: list[list[int]] = [[] for _ in range(n_blocks)]
+    filled = [(0, place) for place in range(n_blocks)]  # a heap: the emptiest block comes first
+    for index in sorted(range(len(chunks)), key=lambda i: -counts[i]):
+        count = counts[index]
+        if count >= LARGE_CHUNK or filled[0][0] + count > most_rows:
+            total, place = 0, len(packed)
+            packed.append([])
+        else:
+            total, place = heappop(filled)
+        if count < LARGE_CHUNK:
+            heappush(filled, (total + count, place))
+        packed[place].append(index)
+    blocks = []
+    for own in filter(None, packed):
+        rows, members = [chunks[i].rows for i in own], [counts[i] for i in own]
+        total = max(sum(members), rows[0] if len(own) == 1 else 0)
+        size = most_rows if most_rows < LARGE_CHUNK else bucket_rows(total, most_rows)
+        blocks.append(Block(own, rows, members, size))
+    return blocks
+
+
+def _pad(array: np.ndarray, rows: int) -> np.ndarray:
+    """Add rows of zeros."""
+    missing = rows - len(array)
+    if missing == 0:
+        return array
+    return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])

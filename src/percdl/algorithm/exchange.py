@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeVar
 
 import numpy as np
@@ -12,11 +12,8 @@ import numpy as np
 T = TypeVar("T")
 # Number of sums that are added at once, if they come from many places.
 BRANCHES = 8
-
-
-def _nothing() -> np.ndarray:
-    """Return an empty array, for sums that a round does not need."""
-    return np.zeros(0)
+# The default of sums that a round does not need: an empty array.
+_nothing = partial(np.zeros, 0)
 
 
 @dataclass(frozen=True)
@@ -87,9 +84,7 @@ class Sums:
 
     def __add__(self, other: Sums) -> Sums:
         """Add field by field; this is the only operation a runtime performs on sums."""
-        return Sums(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(self)}
-        )
+        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @staticmethod
     def total(parts: Iterable[Sums]) -> Sums:

@@ -14,14 +14,14 @@ import jax
 import numpy as np
 
 from percdl.algorithm import coding, programs
-from percdl.algorithm.ahead import Forecast, prepare_programs
-from percdl.algorithm.blocks import Block, plan_blocks
 from percdl.algorithm.chunks import (
+    Block,
     Shape,
     fill,
     fill_on_device,
     mask_missing,
     measure_chunk,
+    plan_blocks,
     plan_chunks,
 )
 from percdl.algorithm.coding import Coded
@@ -29,10 +29,9 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.magnitude import choose_unit, find_spreads, in_signal_units
 from percdl.algorithm.pins import Pinned
 from percdl.algorithm.programs import Orders, Prepared, Tally
-from percdl.algorithm.results import Results, collect_results
+from percdl.algorithm.results import Results, Shelf, collect_results
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.shapes import broadcast_shapes, prior_shape
-from percdl.algorithm.shelf import Shelf
+from percdl.algorithm.shapes import Forecast, broadcast_shapes, prepare_programs, prior_shape
 from percdl.signals import Cohort
 from percdl.signals.measured import Measures
 from percdl.steps.compilation import n_cores, side_by_side

@@ -42,7 +42,8 @@ def choose_unit(cohort: AnyCohort, positions: Sequence[int] | np.ndarray | None 
     """
     among = np.arange(len(cohort)) if positions is None else np.asarray(positions)
     looked_at = among[np.linspace(0, len(among) - 1, min(len(among), N_LOOKED_AT)).astype(int)]
-    peaks = np.array([_peak(cohort[int(i)].values) for i in looked_at], float)
+    samples = (np.abs(cohort[int(i)].values) for i in looked_at)
+    peaks = np.array([x.max(initial=0, where=~np.isnan(x)) for x in samples], float)
     if not peaks.any():
         return 1.0
     exponent = int(np.frexp(np.median(peaks[peaks > 0]))[1]) - 1
@@ -74,8 +75,3 @@ def in_signal_units(sums: Sums, unit: float, by_subject: bool) -> Sums:
         return sums
     squared = _SQUARED if by_subject else _SQUARED + _BALANCED
     return replace(sums, **{name: getattr(sums, name) * unit * unit for name in squared})
-
-
-def _peak(values: np.ndarray) -> float:
-    """Return the largest magnitude of the observed samples."""
-    return float(np.abs(values).max(initial=0, where=~np.isnan(values)))

@@ -60,14 +60,9 @@ class Pinned:
     def __init__(self, cohort: AnyCohort, chunks: Sequence[Chunk], settings: Settings):
         found = cohort.corrections
         self._chunks, self._lengths = chunks, cohort.lengths
-        self._own = {
-            s: found[subject] for s, subject in enumerate(cohort.subjects) if subject in found
-        }
-        self.chunks = {
-            i for i, c in enumerate(chunks) if not self._own.keys().isdisjoint(c.subjects)
-        }
-        if not found:
-            return
+        self._own = {s: found[name] for s, name in enumerate(cohort.subjects) if name in found}
+        corrected = self._own.keys()
+        self.chunks = {i for i, c in enumerate(chunks) if not corrected.isdisjoint(c.subjects)}
         sizes = settings.n_atoms, settings.atom_length
         self._rules = Rules(settings.disjoint_coder, *sizes, cohort.sfreq)
         for s, own in self._own.items():

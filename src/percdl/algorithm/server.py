@@ -47,7 +47,7 @@ def population_update(
         objective = sums.energy - overlap.explained(sums.ztz, sums.ztx, dictionary)
         return Broadcast(normalize(dictionary), move=broadcast.move), objective
     objective = sums.objective
-    if _in_one_unit(settings):
+    if not settings.by_subject:
         objective = sums.energy - population_explained(*_own_window(sums, settings))
     dictionary, move = update_population(sums.moment, sums.weight, broadcast.dictionary, moves)
     return Broadcast(normalize(dictionary), move=move), objective
@@ -65,19 +65,15 @@ def personal_update(
     dictionary = _center(dictionary, gauge, mixing, settings)
     move = np.zeros(len(dictionary), int)
     if settings.shifts and settings.margin and rounds_left >= ROUNDS_AFTER_MOVE:
-        move = elect_windows(
-            sums.moment, sums.weight, _noise(sums, settings), settings.atom_length
-        )
+        noise = _noise(sums, settings)
+        move = elect_windows(sums.moment, sums.weight, noise, settings.atom_length)
         dictionary = _settle(move_windows(dictionary, move), sums, settings)
-    answer = Broadcast(
-        normalize(dictionary),
-        move=move,
-        gauge=gauge if settings.refits else None,
-        mixing_gauge=mixing,
-        misfit=_unexplained_share(sums.misfit) if settings.shifts else None,
-        precision=_precision(sums, settings),
-    )
-    return answer, objective
+    misfit = None
+    if settings.shifts:
+        misfit = sums.misfit[:, 0] / np.maximum(sums.misfit[:, 1], np.finfo(float).tiny)
+    gauge = gauge if settings.refits else None
+    precision = _precision(sums, settings)
+    return Broadcast(normalize(dictionary), move, gauge, mixing, misfit, precision), objective
 
 
 def fix_gauge(sums: Sums, broadcast: Broadcast, settings: Settings) -> Broadcast:
@@ -110,17 +106,9 @@ def _update(sums: Sums, broadcast: Broadcast, settings: Settings) -> tuple[np.nd
         damped = update_personal(sums.gram, sums.transported, before, DAMPING)
         return damped, sums.objective
     dictionary = update_personal(sums.gram, sums.transported, before)
-    if not _in_one_unit(settings):
+    if settings.by_subject:  # the sums have no unit then
         return dictionary, sums.objective
     return dictionary, sums.energy - personal_explained(sums.gram, sums.transported, dictionary)
-
-
-def _in_one_unit(settings: Settings) -> bool:
-    """Whether sums have the unit of the energy.
-
-    They have no unit if every subject counts once.
-    """
-    return not settings.by_subject
 
 
 def _find_gauges(
@@ -130,7 +118,7 @@ def _find_gauges(
     if settings.centering == "off":
         return None, None
     if settings.centering == "paper":
-        return (_average(sums, sums.warp) if settings.warps else None), None
+        return (_mean_warp(sums) if settings.warps else None), None
     gauge = _gauge(sums, rounds_left) if settings.warps else None
     return gauge, _mean_mixing(sums, settings)
 
@@ -154,7 +142,7 @@ def _precision(sums: Sums, settings: Settings) -> np.ndarray | None:
     if not sums.warp_moment.any():
         return None
     moment = _mean(sums, sums.warp_moment, 0)
-    mean = coordinates(_average(sums, sums.warp), moment.shape[-1])
+    mean = coordinates(_mean_warp(sums), moment.shape[-1])
     n_subjects = np.broadcast_to(sums.n_warps[:, None], moment.shape[:2])
     return estimate_precision(moment, mean, n_subjects, settings.atom_length)
 
@@ -172,11 +160,6 @@ def _settle(dictionary: np.ndarray, sums: Sums, settings: Settings) -> np.ndarra
     return settle_windows(normalize(dictionary), information, sums.n_warps)
 
 
-def _unexplained_share(misfit: np.ndarray) -> np.ndarray:
-    """Return the unexplained share (K,) of the mean segments' energy, from the two sums."""
-    return misfit[:, 0] / np.maximum(misfit[:, 1], np.finfo(float).tiny)
-
-
 def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
     inner = slice(settings.margin, settings.margin + settings.atom_length)
     return sums.moment[:, inner], sums.weight[:, inner]
@@ -184,7 +167,7 @@ def _own_window(sums: Sums, settings: Settings) -> tuple[np.ndarray, np.ndarray]
 
 def _gauge(sums: Sums, rounds_left: int) -> np.ndarray:
     """Return the warp (K, C, L) to read each atom at, all of it in the last round."""
-    mean = _average(sums, sums.warp)
+    mean = _mean_warp(sums)
     if rounds_left > 0:
         n_whole = N_WHOLE_LARGE if sums.n_warps.max() >= LARGE else 1
         return mean if rounds_left < n_whole else smooth_warp(mean)
@@ -194,9 +177,9 @@ def _gauge(sums: Sums, rounds_left: int) -> np.ndarray:
     return np.where(n_subjects[..., None] > 0, gauge, mean)  # the identity for unused atoms
 
 
-def _average(sums: Sums, total: np.ndarray) -> np.ndarray:
-    """Return the mean of warps (K, C, L) from their sum; the identity for unused atoms."""
-    return _mean(sums, total, np.arange(total.shape[-1]))
+def _mean_warp(sums: Sums) -> np.ndarray:
+    """Return the mean warps (K, C, L); the identity for unused atoms."""
+    return _mean(sums, sums.warp, np.arange(sums.warp.shape[-1]))
 
 
 def _mean(sums: Sums, total: np.ndarray, otherwise: ArrayLike) -> np.ndarray:
@@ -207,10 +190,7 @@ def _mean(sums: Sums, total: np.ndarray, otherwise: ArrayLike) -> np.ndarray:
 
 
 def _center(
-    dictionary: np.ndarray,
-    gauge: np.ndarray | None,
-    mixing: np.ndarray | None,
-    settings: Settings,
+    dictionary: np.ndarray, gauge: np.ndarray | None, mixing: np.ndarray | None, settings: Settings
 ) -> np.ndarray:
     """Return the atoms read at the warp of the gauge (decision 6), its channels mixed."""
     warp, mixer = settings.warp_part, settings.channel_part
@@ -218,10 +198,8 @@ def _center(
         if warp is not None and gauge is not None:
             dictionary = np.asarray(resample(warp[0], dictionary, gauge))
         if mixer is not None and mixing is not None:
-            pairs = zip(mixing, dictionary, strict=True)
-            dictionary = np.stack(
-                [mixer[0].apply(jnp.asarray(a), jnp.asarray(atom)) for a, atom in pairs]
-            )
+            pairs = zip(jnp.asarray(mixing), jnp.asarray(dictionary), strict=True)
+            dictionary = np.stack([mixer[0].apply(a, atom) for a, atom in pairs])
     return dictionary
 
 

@@ -1,7 +1,7 @@
 """Choose settings before a fit, and analyse the results afterwards."""
 
+from percdl.analysis.bootstrap import Bootstrap, bootstrap_atoms
 from percdl.analysis.choosing import AtomLength, Selection, select, suggest_atom_length
-from percdl.analysis.classification import feature_auc
 from percdl.analysis.covariates import CovariateTest, Regression, regress
 from percdl.analysis.deviation import Deviation, measure_deviation
 from percdl.analysis.effects import Effects, separate_effects
@@ -11,8 +11,8 @@ from percdl.analysis.groups import (
     average_persons,
     compare_groups,
     compare_parameters,
+    feature_auc,
 )
-from percdl.analysis.kinds import sort_cycles
 from percdl.analysis.permutation import Cluster
 from percdl.analysis.reliability import (
     compare_distances,
@@ -20,7 +20,12 @@ from percdl.analysis.reliability import (
     measure_changes,
     measure_reliability,
 )
-from percdl.analysis.rhythm import atom_prevalence, judge_events, measure_regularity
+from percdl.analysis.rhythm import (
+    atom_prevalence,
+    judge_events,
+    measure_regularity,
+    sort_cycles,
+)
 from percdl.analysis.segmentation import (
     Segmentation,
     relative_amplitude,
@@ -28,12 +33,7 @@ from percdl.analysis.segmentation import (
     sensitivity_at,
     trace_trade_off,
 )
-from percdl.analysis.uncertainty import (
-    Bootstrap,
-    Uncertainty,
-    bootstrap_atoms,
-    estimate_uncertainty,
-)
+from percdl.analysis.uncertainty import Uncertainty, estimate_uncertainty
 from percdl.signals.reconstruction import normalized_reconstruction_error
 
 __all__ = [

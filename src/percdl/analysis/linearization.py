@@ -158,27 +158,24 @@ class Linearization:
         self.atom = np.asarray(model.dictionary_[k], float)
         self.profile, self.sigma = not conditional, sigma
         self.robust = self.profile and sigma is None
-        parts = (part(*self.atom.shape) for part in (
-            self.transform.warp_part, self.transform.channel_part
-        ))  # fmt: skip
+        shape = self.atom.shape
+        part = self.transform.warp_part(*shape) or self.transform.channel_part(*shape)
         centers = model.resolve("algorithm").centering != "off"
-        self.centred = self.profile and centers and any(part is not None for part in parts)
+        self.centred = self.profile and centers and part is not None
         self.active = np.flatnonzero(model.n_activations_[:, k] > 0)
         self.params = np.asarray(model.params_[self.active, k], float)
-        self.people = [*self._people(k)]
+        self.people = [*self._people()]
         self.noise = self._noise()
 
-    def _people(self, k: int) -> Iterator[Person]:
+    def _people(self) -> Iterator[Person]:
         """Yield the subjects with the atom, linearized."""
-        events = self.model.events_
-        own = events[events["atom"] == k].groupby("subject")
-        spread = self._spread()
-        prior = None if self.model.prior_ is None else np.asarray(self.model.prior_[k], float)
+        k, prior, events = self.k, self.model.prior_, self.model.events_
+        own, spread = events[events["atom"] == k].groupby("subject"), self._spread()
+        prior = None if prior is None else np.asarray(prior[k], float)
         for s, params in zip(self.active.tolist(), self.params, strict=True):
             with jax.enable_x64(True):
-                near = Derivatives(*map(np.asarray, differentiate(
-                    self.transform, params, self.atom
-                )))  # fmt: skip
+                near = differentiate(self.transform, params, self.atom)
+            near = Derivatives(*map(np.asarray, near))
             cycles = self._cut(own.get_group(self.cohort.subjects[s]), s, near.value)
             yield self._profile(s, near, cycles, spread, prior)
 

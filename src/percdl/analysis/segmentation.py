@@ -196,19 +196,17 @@ def _common_lag(found: Times, cycles: Times, reach: float) -> float:
 
 
 def _match(found: Times, cycles: Times, reach: float) -> Segmentation:
+    """Match the events of each subject with its annotations."""
     names = "n_cycles n_detections n_found sensitivity ppv f1 timing_bias timing_sd".split()
-    parts: dict[str, Segmentation] = {}
-    empty = pd.DataFrame(columns=["subject", *names])
+    errors, rows, empty = [], [], pd.DataFrame(columns=["subject", *names])
     for subject, true in cycles.items():
         pairs = match_onsets(found[subject], true, reach)
-        error = found[subject][pairs[:, 0]] - true[pairs[:, 1]]
-        parts[subject] = Segmentation(error, len(true), len(found[subject]), empty)
-    rows = [[s, *(getattr(part, name) for name in names)] for s, part in parts.items()]
+        errors.append(found[subject][pairs[:, 0]] - true[pairs[:, 1]])
+        own = Segmentation(errors[-1], len(true), len(found[subject]), empty)
+        rows.append([subject, *(getattr(own, name) for name in names)])
     table = pd.DataFrame(rows, columns=empty.columns)
-    errors = np.concatenate([part.timing_errors for part in parts.values()])
-    n_cycles = sum(part.n_cycles for part in parts.values())
-    n_detections = sum(part.n_detections for part in parts.values())
-    return Segmentation(errors, n_cycles, n_detections, table)
+    n_cycles, n_detections = map(int, table[["n_cycles", "n_detections"]].sum())
+    return Segmentation(np.concatenate(errors), n_cycles, n_detections, table)
 
 
 def ratio(part: float, whole: float) -> float:

@@ -13,11 +13,9 @@ from percdl import __version__
 from percdl.cli.agreement import reliability, score
 from percdl.cli.federate_server import invite, relay, simulate
 from percdl.cli.federate_site import join, keys, renew
-from percdl.cli.find_command import find
-from percdl.cli.fit import fit, suggest
-from percdl.cli.landmark_commands import landmarks, mark
-from percdl.cli.model_commands import events, info, person, personalize, report
-from percdl.cli.options import add_command
+from percdl.cli.fit import find, fit, suggest
+from percdl.cli.model_commands import events, info, landmarks, mark, person, personalize, report
+from percdl.cli.options import add_command, option
 from percdl.cli.studies import datasets, demo, reproduce
 from percdl.cli.studio_command import studio
 from percdl.cli.watch import watch
@@ -50,9 +48,7 @@ def _show_version(wanted: bool) -> bool:
 def _options(
     version: Annotated[
         bool,
-        typer.Option(
-            "--version", callback=_show_version, is_eager=True, help="Show the version and exit."
-        ),
+        option("Show the version and exit.", "--version", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """Personalized convolutional dictionary learning of physiological time series.

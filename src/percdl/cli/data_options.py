@@ -4,29 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from percdl.cli.options import optional, types_of, use_config
-from percdl.cli.output import fail
+import percdl
+from percdl.cli.options import argument, as_flag, option, types_of, use_config
+from percdl.cli.output import fail, prepare_file
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from percdl.estimators import PerCDL
-    from percdl.signals import AnyCohort, Cohort
+    from percdl.signals import AnyCohort
 
-_TEXT, _PROCESS = {"panel": "Text files"}, {"panel": "Processing, in this order"}
-Text = str | None
-Number = float | None
-Flag = bool | None
 # The options that the reader of each format takes.
 _OF_TABLES = ("channels", "sfreq", "time", "subject", "units")
-_OF_TEXT = ("delimiter", "decimal", "encoding", "skip_lines", "header")
+OF_TEXT = ("delimiter", "decimal", "encoding", "skip_lines", "header")
 _READERS = {
-    "csv": (*_OF_TABLES, *_OF_TEXT),
+    "csv": (*_OF_TABLES, *OF_TEXT),
     "parquet": _OF_TABLES,
     "npz": ("channels", "sfreq", "units"),
     "edf": ("channels",),
@@ -36,9 +31,12 @@ _READERS = {
 _SHARDS = "shards"
 _PROCESSING = ("resample", "bandpass", "zscore", "zscore_jointly")
 
-
-def _opt(help: str, *names: str, panel: str = "Recordings", **more: Any) -> Any:
-    return optional(help, *names, rich_help_panel=panel, **more)
+Text = str | None
+Number = float | None
+Flag = bool | None
+_opt = partial(option, rich_help_panel="Recordings")
+_text = partial(option, rich_help_panel="Text files")
+_process = partial(option, rich_help_panel="Processing, in this order")
 
 
 def _from_config(context: Any, path: Path | None) -> Path | None:
@@ -52,17 +50,25 @@ def _data(context: Any, data: list[str] | None) -> list[str] | None:
     return data or (context.default_map or {}).get("data")
 
 
+# Options about people, for commands that compare them.
+Reference = Annotated[
+    Text, option("Group to compare others with. (default: healthy, control, normal, ...)")
+]
+Person = Annotated[
+    Text, option("Column of --metadata that identifies people with several recordings.")
+]
+
+
 @dataclass(frozen=True)
 class DataOptions:
-    """Options about recordings, for `as_command`. None means that an option was not given."""
+    """Options about recordings, as a group of options. None means that one was not given."""
 
     data: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="DATA",
+        argument(
+            "DATA",
+            "A folder, files, or quoted patterns: CSV, Parquet, NPZ, EDF or WFDB.",
             callback=_data,
-            help="A folder, files, or quoted patterns: CSV, Parquet, NPZ, EDF or WFDB.",
-            show_default=False,
         ),
     ] = None
     channels: Annotated[
@@ -85,31 +91,30 @@ class DataOptions:
     input_format: Annotated[
         Text, _opt(f"{', '.join(_READERS)}. (default: from the file names)")
     ] = None
-    delimiter: Annotated[Text, _opt("Cell separator. (default: comma)", **_TEXT)] = None
-    decimal: Annotated[Text, _opt("Decimal sign. (default: point)", **_TEXT)] = None
-    encoding: Annotated[Text, _opt("Text encoding. (default: UTF-8)", **_TEXT)] = None
-    skip_lines: Annotated[int | None, _opt("Lines before the header.", min=0, **_TEXT)] = None
+    delimiter: Annotated[Text, _text("Cell separator. (default: comma)")] = None
+    decimal: Annotated[Text, _text("Decimal sign. (default: point)")] = None
+    encoding: Annotated[Text, _text("Text encoding. (default: UTF-8)")] = None
+    skip_lines: Annotated[int | None, _text("Lines before the header.", min=0)] = None
     header: Annotated[
-        Flag, _opt("Whether the first line names the columns, else 0, 1, ... do.", **_TEXT)
+        Flag, _text("Whether the first line names the columns, else 0, 1, ... do.")
     ] = None
-    resample: Annotated[Number, _opt("1. Resample to this rate, in Hz.", **_PROCESS)] = None
+    resample: Annotated[Number, _process("1. Resample to this rate, in Hz.")] = None
     bandpass: Annotated[
         tuple[float, float] | None,
-        _opt(
+        _process(
             "2. Keep frequencies from LOW to HIGH Hz. 0 or inf leaves that side open.",
             metavar="LOW HIGH",
-            **_PROCESS,
         ),
     ] = None
-    zscore: Annotated[
-        Flag, _opt("3. Scale each channel to mean 0 and sd 1.", "--zscore", **_PROCESS)
-    ] = None
+    zscore: Annotated[Flag, _process("3. Scale each channel to mean 0 and sd 1.", "--zscore")] = (
+        None
+    )
     zscore_jointly: Annotated[
-        Flag, _opt("3. Or scale all channels together.", "--zscore-jointly", **_PROCESS)
+        Flag, _process("3. Or scale all channels together.", "--zscore-jointly")
     ] = None
     config: Annotated[
         Path | None,
-        optional(
+        option(
             "TOML file of options. Options on the command line take precedence.",
             is_eager=True,
             callback=_from_config,
@@ -118,16 +123,18 @@ class DataOptions:
 
     def as_fitted(self, settings: Mapping[str, Any] | None) -> DataOptions:
         """Take options about reading and processing that were not given from those of a fit."""
-        names = {*_OF_TABLES, *_OF_TEXT, *_PROCESSING}
-        if self.sfreq is not None or self.time is not None:
-            names -= {"sfreq", "time"}
-        if self.zscore is not None or self.zscore_jointly is not None:
-            names -= {"zscore", "zscore_jointly"}
+        names = {*_OF_TABLES, *OF_TEXT, *_PROCESSING}
+        for one, other in (
+            ("sfreq", "time"),
+            ("zscore", "zscore_jointly"),
+        ):  # either replaces both
+            if getattr(self, one) is not None or getattr(self, other) is not None:
+                names -= {one, other}
         return self._completed(names, settings or {})
 
-    def with_table_of(self, fitted: PerCDL | None) -> DataOptions:
+    def with_table_of(self, fitted: percdl.PerCDL | None) -> DataOptions:
         """Take the table of metadata from a fit to the same DATA, unless one is given."""
-        settings: Mapping[str, Any] = {} if fitted is None else fitted.settings_ or {}
+        settings: Mapping[str, Any] = (fitted.settings_ if fitted else None) or {}
         table, data = settings.get("metadata"), settings.get("data") or []
         is_same = list(map(Path, self.data or [])) == list(map(Path, data))
         if not is_same or self.metadata is not None or table is None or not Path(table).is_file():
@@ -140,20 +147,18 @@ class DataOptions:
         return replace(self, **{name: settings.get(name) for name in missing})
 
 
-def read_cohort(options: DataOptions, fitted: PerCDL | None = None) -> Cohort:
+def read_cohort(options: DataOptions, fitted: percdl.PerCDL | None = None) -> percdl.Cohort:
     """Read and process recordings.
 
     The settings of a fitted model replace options that are not given, and corrections may use the
     names of its atoms.
     """
-    from percdl.signals import Cohort, read_corrections
-
     options = options.with_table_of(fitted)
     format, files, metadata = _find(options)
     if format == _SHARDS:
         fail(f"{files[0].parent} holds shards, which only `percdl fit` reads.")
     _refuse_useless(options, format)
-    options = options.as_fitted(None if fitted is None else fitted.settings_)
+    options = options.as_fitted(fitted.settings_ if fitted else None)
     given = {name: getattr(options, name) for name in (*_READERS[format], "group")}
     if metadata is not None:
         given |= {"metadata": metadata, "metadata_subject": options.metadata_subject}
@@ -162,7 +167,7 @@ def read_cohort(options: DataOptions, fitted: PerCDL | None = None) -> Cohort:
         texts = [given[name]] if isinstance(given[name], str) else given[name]
         listed = [part.strip() for text in texts for part in text.split(",")]
         given[name] = listed[0] if len(listed) == 1 else listed
-    cohort = getattr(Cohort, f"from_{format}")(files, **given)
+    cohort = getattr(percdl.Cohort, f"from_{format}")(files, **given)
     if options.resample is not None:
         cohort = cohort.resample(options.resample)
     if options.bandpass is not None:
@@ -173,27 +178,25 @@ def read_cohort(options: DataOptions, fitted: PerCDL | None = None) -> Cohort:
         cohort = cohort.zscore("channel" if options.zscore else "recording")
     if options.corrections is not None:
         names = () if fitted is None else fitted.atom_names_
-        cohort = cohort.correct(read_corrections(options.corrections), names)
+        cohort = cohort.correct(percdl.read_corrections(options.corrections), names)
     return cohort
 
 
 def read_any_cohort(options: DataOptions) -> AnyCohort:
     """Open a folder of shards, which stays on disk, or read recordings as `read_cohort` does."""
-    from percdl.signals import ShardedCohort, read_corrections
-
     folder = _shards(options)
     if folder is None:
         return read_cohort(options)
     for name, value in vars(options).items():
         if name not in ("data", "config", "corrections") and value is not None:
             fail(
-                f"{_flag(name)} does not apply to {folder}, a folder of shards. Choose channels, "
-                "groups and processing before `write_shards`."
+                f"{as_flag(name)} does not apply to {folder}, a folder of shards. Choose "
+                "channels, groups and processing before `write_shards`."
             )
-    cohort = ShardedCohort.open(folder)
+    cohort = percdl.ShardedCohort.open(folder)
     if options.corrections is None:
         return cohort
-    return cohort.correct(read_corrections(options.corrections))
+    return cohort.correct(percdl.read_corrections(options.corrections))
 
 
 def _shards(options: DataOptions) -> Path | None:
@@ -205,7 +208,7 @@ def _shards(options: DataOptions) -> Path | None:
 
 
 def read_metadata(
-    options: DataOptions, cohort: Cohort, fitted: PerCDL | None = None
+    options: DataOptions, cohort: percdl.Cohort, fitted: percdl.PerCDL | None = None
 ) -> pd.DataFrame | None:
     """Return the rows of the metadata, if any, in the order of the cohort."""
     from percdl.signals.from_files import Metadata
@@ -217,14 +220,20 @@ def read_metadata(
     return Metadata(table, options.metadata_subject, options.group).rows_of(cohort.subjects)
 
 
-def protect_recordings(options: DataOptions, results: Mapping[str, Path | None]) -> None:
-    """Refuse a result, given by its option, that would overwrite a file that is read."""
-    _, files, table = _find(options)
-    used = (*files, table, options.corrections)
-    read = [file for file in used if file is not None and file.exists()]
-    for option, path in results.items():
-        if path is not None and path.exists() and any(path.samefile(file) for file in read):
-            fail(f"{option} {path} is one of the files that are read. Name another file.")
+def prepare_files(results: Mapping[str, Path | None], read: DataOptions | None = None) -> None:
+    """Check that results, given by their options, can be written before any work is done.
+
+    A file that is read is not replaced.
+    """
+    paths = {flag: path for flag, path in results.items() if path is not None}
+    for flag, path in paths.items():
+        prepare_file(path, flag)
+    if read is not None:
+        _, files, table = _find(read)
+        used = [file for file in (*files, table, read.corrections) if file and file.exists()]
+        for flag, path in paths.items():
+            if path.exists() and any(map(path.samefile, used)):
+                fail(f"{flag} {path} is one of the files that are read. Name another file.")
 
 
 def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:
@@ -243,14 +252,10 @@ def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:
 
 def _refuse_useless(options: DataOptions, format: str) -> None:
     """Refuse an option that does not apply to this format."""
-    for name in (*_OF_TABLES, *_OF_TEXT):
+    for name in (*_OF_TABLES, *OF_TEXT):
         if name not in _READERS[format] and getattr(options, name) is not None:
-            fail(f"{_flag(name)} does not apply to {format.upper()} files. Leave it out.")
+            fail(f"{as_flag(name)} does not apply to {format.upper()} files. Leave it out.")
     if options.metadata_subject is not None and options.metadata is None:
         fail("--metadata-subject names a column of --metadata, which is missing.")
     if options.zscore and options.zscore_jointly:
         fail("--zscore and --zscore-jointly exclude each other. Give one of them.")
-
-
-def _flag(name: str) -> str:
-    return f"--{name.replace('_', '-')}"

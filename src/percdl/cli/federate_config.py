@@ -91,14 +91,10 @@ def read_site_file(path: Path) -> SitePlan:
 
 
 def read_invitation_file(path: Path) -> Invitation:
-    """Read an invitation; exits with a message if it is not valid."""
-    from percdl.exceptions import FederationError
+    """Read an invitation; raises an error with a message if it is not valid."""
     from percdl.federated.manifest import Invitation
 
-    try:
-        return Invitation.read(read_toml(path), path)
-    except FederationError as error:
-        fail(str(error))
+    return Invitation.read(read_toml(path), path)
 
 
 def _read(path: Path, tables: set[str]) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+import percdl
 from percdl.cli.data_options import DataOptions, read_cohort
 from percdl.cli.model_options import ModelOptions, read_dictionary
-from percdl.cli.options import optional
+from percdl.cli.options import InvitationFile, LogFile, argument, as_flag, option
 from percdl.cli.output import (
+    CommandError,
     Output,
     fail,
     logging_to,
@@ -25,9 +25,8 @@ from percdl.exceptions import PerCDLError
 
 if TYPE_CHECKING:
     from percdl.cli.federate_config import FederationPlan
-    from percdl.federated.estimator import FederatedPerCDL
     from percdl.federated.manifest import Manifest
-    from percdl.signals import Cohort
+    from percdl.federated.privacy import Privacy
 
 MODEL, AUDIT = "model.percdl", "audit.csv"
 # Days before its end from which a certificate should be renewed.
@@ -35,9 +34,9 @@ SOON = 30
 
 
 def invite(
-    config: Annotated[Path, typer.Argument(metavar="CONFIG", help="TOML file of the run.")],
+    config: Annotated[Path, argument("CONFIG", "TOML file of the run.")],
     output: Output,
-    out: Annotated[Path, typer.Option(help="File to write to.")] = Path("invitation.toml"),
+    out: Annotated[Path, option("File to write to.")] = Path("invitation.toml"),
 ) -> None:
     """Write the invitation to a run: members, model, schedule and privacy in one file.
 
@@ -55,49 +54,53 @@ def invite(
         if not path.is_file():
             fail(f"there is no file {path}. `percdl federate keys` makes keys and certificates.")
     try:
-        manifest = make_manifest(plan)
+        manifest = _make_manifest(plan)
+    except CommandError:
+        raise
     except PerCDLError as error:
         fail(f"{config} is not possible in a federation: {error}")
     with writing(out, "--out"):
         Invitation(plan.server, plan.authority.read_text(), manifest).write(out)
-    output.event("done", out=out, checksum=manifest.digest, fingerprint=manifest.fingerprint)
-    output.say(f"Written: {out}\nFingerprint, to compare by telephone: {manifest.fingerprint}")
+    text = f"Written: {out}\nFingerprint, to compare by telephone: {manifest.fingerprint}"
+    output.done(text, out=out, checksum=manifest.digest, fingerprint=manifest.fingerprint)
 
 
-def make_manifest(plan: FederationPlan) -> Manifest:
+def _make_manifest(plan: FederationPlan) -> Manifest:
     """Return the manifest that a file describes."""
     from percdl.federated.identities import read_public
     from percdl.federated.manifest import propose
     from percdl.federated.messages import check_name
-    from percdl.federated.privacy import Privacy
 
     for name in ("atom_length", "min_gap"):
         if isinstance(plan.model.values[name], str):
             fail(
-                f"{name.replace('_', '-')} in [model] must be a number of samples: the sampling "
+                f"{as_flag(name)[2:]} in [model] must be a number of samples: the sampling "
                 "rate is not known here."
             )
     model = plan.model.build()
     if plan.init is not None:
         model.set_params(init=read_dictionary(str(plan.init)))
     members = {check_name("site", name): read_public(path) for name, path in plan.members.items()}
-    privacy = None
-    if plan.epsilon is not None:
-        privacy = Privacy(epsilon=plan.epsilon, delta=plan.delta, clip=plan.clip)
-    run = check_name("run", plan.run)
+    privacy = _make_privacy(plan.epsilon, plan.delta, plan.clip)
     options = plan.secure, plan.min_subjects, privacy, plan.aggregate
-    return propose(model, run, members, *options)
+    return propose(model, check_name("run", plan.run), members, *options)
+
+
+def _make_privacy(epsilon: float | None, delta: float, clip: float) -> Privacy | None:
+    from percdl.federated.privacy import Privacy
+
+    return None if epsilon is None else Privacy(epsilon=epsilon, delta=delta, clip=clip)
 
 
 def relay(
-    invitation: Annotated[Path, typer.Argument(metavar="INVITATION", help="The invitation.")],
+    invitation: InvitationFile,
     output: Output,
-    certificate: Annotated[Path, typer.Option(help="Certificate of the server (PEM).")],
-    key: Annotated[Path, typer.Option(help="Its private key (PEM).")],
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="Port to listen on.", min=0, max=65535)] = 8000,
-    folder: Annotated[Path, typer.Option(help="Folder of the posts.")] = Path("relay"),
-    log: Annotated[Path | None, optional("Log file, rotated at 10 MB.")] = None,
+    certificate: Annotated[Path, option("Certificate of the server (PEM).")],
+    key: Annotated[Path, option("Its private key (PEM).")],
+    host: Annotated[str, option("Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, option("Port to listen on.", min=0, max=65535)] = 8000,
+    folder: Annotated[Path, option("Folder of the posts.")] = Path("relay"),
+    log: LogFile = None,
 ) -> None:
     """Pass the posts of a run on between its sites.
 
@@ -133,25 +136,10 @@ def relay(
     output.say(f"Listening on {host}:{port}.")
     with logging_to(log), terminating_like_ctrl_c():
         serve(board, make_server(make_app(board), host, port, certificate, key))
-    output.event("done", folder=place, slots=board.latest + 1)
-    output.say(f"The run is over after {board.latest + 1} posts of each site.")
-
-
-def conclude(federation: FederatedPerCDL, place: Path, output: Output) -> None:
-    """Print a table of the sites: posts, and bytes sent and received."""
-    model: Any = federation.model_
-    federation.audit_.to_csv(place / AUDIT, index=False)
-    table = federation.audit_.groupby("site").agg(
-        posts=("asked", "count"), sent=("sent", "sum"), received=("received", "sum")
+    n_posts = board.latest + 1
+    output.done(
+        f"The run is over after {n_posts} posts of each site.", folder=place, slots=n_posts
     )
-    output.say(table.to_string())
-    masked = "masked sums" if federation.secure_ else "plain sums"
-    output.say(f"Objective {model.objective_:.6g}, {masked}, {len(table)} sites.")
-    about = {"sites": federation.sites_, "secure": federation.secure_}
-    about |= {"objective": model.objective_, "stop_reason": model.stop_reason_}
-    summary = table.reset_index().to_dict("records")
-    output.event("done", out=place / MODEL, audit=place / AUDIT, summary=summary, **about)
-    output.say(f"Model: {place / MODEL}\nLog: {place / AUDIT}")
 
 
 def simulate(
@@ -160,23 +148,23 @@ def simulate(
     output: Output,
     by: Annotated[
         str | None,
-        optional(
+        option(
             "Column of groups, of --metadata if given; each group is a site. "
             "(default: each folder of DATA is one)"
         ),
     ] = None,
     secure: Annotated[
-        bool | None, optional("Mask the sums. (default: from three sites)", "--secure/--plain")
+        bool | None, option("Mask the sums. (default: from three sites)", "--secure/--plain")
     ] = None,
     min_subjects: Annotated[
-        int, typer.Option(help="Smallest number of people of a site behind every number.", min=1)
+        int, option("Smallest number of people of a site behind every number.", min=1)
     ] = 1,
     epsilon: Annotated[
-        float | None, optional("Differential privacy: epsilon of the run. Needs --init FILE.")
+        float | None, option("Differential privacy: epsilon of the run. Needs --init FILE.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Differential privacy: delta.")] = 1e-5,
-    clip: Annotated[float, typer.Option(help="Largest contribution of a person.")] = 1.5,
-    out: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("federation"),
+    delta: Annotated[float, option("Differential privacy: delta.")] = 1e-5,
+    clip: Annotated[float, option("Largest contribution of a person.")] = 1.5,
+    out: Annotated[Path, option("Folder to write to.")] = Path("federation"),
 ) -> None:
     """Run a federation in this process: its result, and what each site would send.
 
@@ -187,34 +175,43 @@ def simulate(
     to OUT.
     """
     require_packages(("cryptography",), "federated", "the sites need keys")
-    from percdl.federated.estimator import FederatedPerCDL
-    from percdl.federated.privacy import Privacy
-
-    with output.showing_warnings():
-        sites = _read_folders(source) if by is None else _read_groups(source, by)
-        for name, cohort in sites.items():
-            output.say(f"{name}: {cohort!r}")
-        prepare_folder(out, "--out")
-        if any(out.iterdir()):
-            fail(f"{out} is not empty. Choose another folder with --out.")
-        privacy = None
-        if epsilon is not None:
-            privacy = Privacy(epsilon=epsilon, delta=delta, clip=clip)
-        federation = FederatedPerCDL(
-            options.build(),
-            secure="auto" if secure is None else secure,
-            min_subjects=min_subjects,
-            privacy=privacy,
-        )
-        output.event("start", command="federate simulate", sites=list(sites))
-        federation.fit(sites, folder=out / "sites")
+    sites = _read_folders(source) if by is None else _read_groups(source, by)
+    for name, cohort in sites.items():
+        output.say(f"{name}: {cohort!r}")
+    prepare_folder(out, "--out")
+    if any(out.iterdir()):
+        fail(f"{out} is not empty. Choose another folder with --out.")
+    federation = percdl.FederatedPerCDL(
+        options.build(),
+        secure="auto" if secure is None else secure,
+        min_subjects=min_subjects,
+        privacy=_make_privacy(epsilon, delta, clip),
+    )
+    output.event("start", command="federate simulate", sites=list(sites))
+    federation.fit(sites, folder=out / "sites")
+    model: Any = federation.model_
     with writing(out / MODEL, "--out"):
-        federation.model_.save(out / MODEL)
-    conclude(federation, out, output)
-    output.say(f"Results of each site: {out / 'sites'}")
+        model.save(out / MODEL)
+    federation.audit_.to_csv(out / AUDIT, index=False)
+    table = federation.audit_.groupby("site").agg(
+        posts=("asked", "count"), sent=("sent", "sum"), received=("received", "sum")
+    )
+    masked = "masked sums" if federation.secure_ else "plain sums"
+    output.done(
+        f"{table.to_string()}\n"
+        f"Objective {model.objective_:.6g}, {masked}, {len(table)} sites.\n"
+        f"Model: {out / MODEL}\nLog: {out / AUDIT}\nResults of each site: {out / 'sites'}",
+        out=out / MODEL,
+        audit=out / AUDIT,
+        summary=table.reset_index().to_dict("records"),
+        sites=federation.sites_,
+        secure=federation.secure_,
+        objective=model.objective_,
+        stop_reason=model.stop_reason_,
+    )
 
 
-def _read_groups(source: DataOptions, by: str) -> dict[str, Cohort]:
+def _read_groups(source: DataOptions, by: str) -> dict[str, percdl.Cohort]:
     cohort = read_cohort(replace(source, group=by))
     if set(cohort.groups) == {None} and source.metadata is None:
         fail(
@@ -227,13 +224,14 @@ def _read_groups(source: DataOptions, by: str) -> dict[str, Cohort]:
     return {name: cohort.select(group=name) for name in sorted(set(map(str, cohort.groups)))}
 
 
-def _read_folders(source: DataOptions) -> dict[str, Cohort]:
-    folders = {Path(name).resolve().name: name for name in source.data or []}
-    for name in source.data or []:
+def _read_folders(source: DataOptions) -> dict[str, percdl.Cohort]:
+    names = source.data or []
+    folders = {Path(name).resolve().name: name for name in names}
+    for name in names:
         if not Path(name).is_dir():
             fail(f"{name} is not a folder. Without --by, each site is a folder.")
-    if len(source.data or []) < 2:
+    if len(names) < 2:
         fail("name a folder for each site, two or more of them, or the groups with --by.")
-    if len(folders) < len(source.data or []):
+    if len(folders) < len(names):
         fail(f"sites are named after folders, and two are named alike: {', '.join(folders)}.")
     return {site: read_cohort(replace(source, data=[name])) for site, name in folders.items()}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 from urllib.request import getproxies
@@ -11,7 +13,7 @@ from urllib.request import getproxies
 import typer
 
 from percdl.cli.data_options import read_any_cohort
-from percdl.cli.options import optional
+from percdl.cli.options import InvitationFile, LogFile, argument, option
 from percdl.cli.output import (
     Output,
     fail,
@@ -33,16 +35,15 @@ MOST_SKEW, LEAST_FREE = 60.0, 5 * 10**8
 
 
 def join(
-    invitation: Annotated[Path, typer.Argument(metavar="INVITATION", help="The invitation.")],
+    invitation: InvitationFile,
     output: Output,
     config: Annotated[
-        Path, typer.Option("--site", help="TOML file of the site; questions make it if it is new.")
+        Path, option("TOML file of the site; questions make it if it is new.", "--site")
     ] = Path("site.toml"),
     check: Annotated[
-        bool,
-        typer.Option("--check", help="Check recordings, key, disk, server and clock, and exit."),
+        bool, option("Check recordings, key, disk, server and clock, and exit.", "--check")
     ] = False,
-    log: Annotated[Path | None, optional("Log file, rotated at 10 MB.")] = None,
+    log: LogFile = None,
 ) -> None:
     """Take part in a run with a folder of recordings, which stay where they are.
 
@@ -64,8 +65,8 @@ def join(
         _ask(config)
     plan, manifest = read_site_file(config), invited.manifest
     prepare_folder(plan.folder, "folder in [site]", private=True)
-    with logging_to(log), output.showing_warnings(), terminating_like_ctrl_c():
-        site = make_site(plan)
+    with logging_to(log), terminating_like_ctrl_c():
+        site = _make_site(plan)
         output.say(f"Site {site.name}: {site.cohort!r}")
         check_manifest(site.name, site.identity.public, site.cohort, site.consent, manifest)
         _check_disk(plan.folder, output)
@@ -84,8 +85,7 @@ def join(
         with relayed, interruptible(output, n_rounds, lambda: again) as report:
             site.take_part(manifest, relayed, report)
     place = plan.folder / manifest.run
-    output.event("done", folder=place)
-    output.say(f"Results: {place}")
+    output.done(f"Results: {place}", folder=place)
 
 
 def _check_disk(folder: Path, output: Output) -> None:
@@ -116,21 +116,13 @@ def _check_server(invited: Invitation, output: Output) -> bool:
     return True
 
 
-def make_site(plan: SitePlan) -> FederatedSite:
+def _make_site(plan: SitePlan) -> FederatedSite:
     """Return a site with its recordings, after a check of its key."""
     from percdl.federated.consent import Consent
     from percdl.federated.identities import Identity
     from percdl.federated.site import FederatedSite
 
-    consent = Consent(
-        min_subjects=plan.min_subjects,
-        min_sites=plan.min_sites,
-        allow_plain=plan.allow_plain,
-        trust_server=plan.trust_server,
-        other_members=plan.other_members,
-        max_epsilon=plan.max_epsilon,
-        manifest=plan.manifest,
-    )
+    consent = Consent(**{field.name: getattr(plan, field.name) for field in fields(Consent)})
     identity = Identity.read(plan.identity)
     cohort = read_any_cohort(plan.data)[:]  # in memory, shards too
     return FederatedSite(identity, cohort, plan.folder, consent, plan.report)
@@ -152,38 +144,34 @@ def _show(invited: Invitation, output: Output) -> None:
 
 
 def _ask(path: Path) -> None:
-    """Write the file of a site from answers to a few questions."""
-    identity = typer.prompt("Private key of this site (SITE.key, made by `percdl federate keys`)")
-    data = typer.prompt("Folder of the recordings")
+    """Write the file of a site from answers to a few questions; paths as in the shell."""
+    identity, data = (
+        os.path.abspath(os.path.expanduser(typer.prompt(question)))
+        for question in (
+            "Private key of this site (SITE.key, made by `percdl federate keys`)",
+            "Folder of the recordings",
+        )
+    )
     sfreq = typer.prompt("Samples per second (0 if the files contain it)", type=float)
     least = typer.prompt("Smallest number of people behind every number", type=int, default=5)
-    lines = [
-        "[site]",
-        f"identity = {json.dumps(identity)}",
-        f"folder = {json.dumps(Path(identity).stem)}",
-        f"min-subjects = {least}",
-        "",
-        "[data]",
-        f"data = {json.dumps(data)}",
-        *([f"sfreq = {sfreq}"] if sfreq else []),
-        "",
-    ]
-    path.write_text("\n".join(lines))
+    path.write_text(
+        f"[site]\nidentity = {json.dumps(identity)}\nfolder = {json.dumps(Path(identity).stem)}\n"
+        f"min-subjects = {least}\n\n[data]\ndata = {json.dumps(data)}\n"
+        + (f"sfreq = {sfreq}\n" if sfreq else "")
+    )
 
 
 def keys(
     output: Output,
-    site: Annotated[
-        str | None, typer.Argument(metavar="SITE", help="Name of the site.", show_default=False)
-    ] = None,
+    site: Annotated[str | None, argument("SITE", "Name of the site.")] = None,
     authority: Annotated[
-        bool, typer.Option("--ca", help="Make a certificate authority, for a pilot.")
+        bool, option("Make a certificate authority, for a pilot.", "--ca")
     ] = False,
     server: Annotated[
         list[str] | None,
-        optional("Make a certificate for a server of this name or address (again for more)."),
+        option("Make a certificate for a server of this name or address (again for more)."),
     ] = None,
-    folder: Annotated[Path, typer.Option(help="Folder to write to.")] = Path("keys"),
+    folder: Annotated[Path, option("Folder to write to.")] = Path("keys"),
 ) -> None:
     """Make the keys of a site, or the certificate of a server. Existing keys are kept.
 
@@ -223,13 +211,11 @@ def keys(
         output.say(f"To the person who invites: {folder / f'{site}.pub'}")
     if authority:
         output.say(f"For the invitation: {folder / 'ca.crt'}")
-    output.event("done", folder=folder, files=made)
-    output.say(f"Written to {folder}: {', '.join(made)}")
+    output.done(f"Written to {folder}: {', '.join(made)}", folder=folder, files=made)
 
 
 def renew(
-    output: Output,
-    folder: Annotated[Path, typer.Option(help="Folder of the keys.")] = Path("keys"),
+    output: Output, folder: Annotated[Path, option("Folder of the keys.")] = Path("keys")
 ) -> None:
     """Make a new certificate of the server, for the same key and names.
 
@@ -246,5 +232,5 @@ def renew(
     with writing(folder, "--folder"):
         certs.renew_server_certificate(folder)
     end = certs.read_end(folder / "server.crt")
-    output.event("done", folder=folder, files=["server.crt"], valid_until=f"{end:%Y-%m-%d}")
-    output.say(f"{folder / 'server.crt'} is valid until {end:%Y-%m-%d}. Restart the relay.")
+    text = f"{folder / 'server.crt'} is valid until {end:%Y-%m-%d}. Restart the relay."
+    output.done(text, folder=folder, files=["server.crt"], valid_until=f"{end:%Y-%m-%d}")

@@ -1,4 +1,4 @@
-"""``percdl fit`` and ``percdl suggest``: from recordings to a model, or to its settings."""
+"""Commands that make a model, or its settings, from recordings: ``fit``, ``find``, ``suggest``."""
 
 from __future__ import annotations
 
@@ -7,31 +7,37 @@ import shlex
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+import percdl
 from percdl.cli import data_options as data
-from percdl.cli.data_options import DataOptions
-from percdl.cli.model_options import ModelOptions, check_atom_length
-from percdl.cli.options import Seed, check_table, optional, set_defaults, types_of
+from percdl.cli.data_options import DataOptions, Person, Reference
+from percdl.cli.model_options import (
+    ModelOptions,
+    check_atom_length,
+    holds_atoms,
+    read_dictionary,
+    read_model,
+)
+from percdl.cli.options import Seed, argument, check_table, option, set_defaults, types_of
 from percdl.cli.output import (
     NOTHING_FOUND,
-    CommandError,
     Output,
     fail,
     interruptible,
-    prepare_file,
     require_packages,
     to_json,
     writing,
 )
-from percdl.exceptions import PerCDLError
+from percdl.exceptions import InvalidRecordingError, PerCDLError
 
 if TYPE_CHECKING:
-    from percdl.estimators import PerCDL
+    import numpy as np
+
     from percdl.runtimes.protocol import Place
     from percdl.signals import AnyCohort
 
@@ -48,7 +54,7 @@ def _resume(context: Any, path: Path | None) -> Path | None:
 
         try:
             set_defaults(context, _trusted(read_checkpoint(path).settings or {}, path))
-        except (CommandError, PerCDLError, OSError) as error:
+        except (PerCDLError, OSError) as error:
             raise typer.BadParameter(str(error)) from error
     return path
 
@@ -60,6 +66,7 @@ def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     is contacted. A report is written if its place is beside the checkpoint or the working folder.
     """
     types = types_of(DataOptions) | types_of(ModelOptions)
+    types |= {"reference": Reference, "person": Person}
     del types["config"]
     known = {name: v for name, v in settings.items() if name in types and v is not None}
     chosen = check_table(known, types, str(path))
@@ -74,36 +81,32 @@ def _trusted(settings: dict[str, Any], path: Path) -> dict[str, Any]:
     return chosen
 
 
-Out = Annotated[Path, typer.Option(help="Model file to write or replace.")]
-Page = Annotated[Path | None, optional("HTML report to write, optional.")]
-Resume = Annotated[
-    Path | None,
-    optional(
-        "Continue from the checkpoint of an interrupted fit, with its settings.",
-        is_eager=True,
-        callback=_resume,
-    ),
-]
-Checkpoint = Annotated[
-    bool, typer.Option(help="Write OUT.checkpoint after each round. Ctrl-C keeps it.")
-]
-Dask = Annotated[
-    str | None,
-    optional(
-        "Run on Dask workers: address of the scheduler, or its scheduler file.", metavar="ADDRESS"
-    ),
-]
-
-
 def fit(
     source: DataOptions,
     options: ModelOptions,
     output: Output,
-    out: Out = Path("model.percdl"),
-    report: Page = None,
-    resume: Resume = None,
-    checkpoint: Checkpoint = True,
-    dask: Dask = None,
+    out: Annotated[Path, option("Model file to write or replace.")] = Path("model.percdl"),
+    report: Annotated[Path | None, option("HTML report to write, optional.")] = None,
+    reference: Reference = None,
+    person: Person = None,
+    resume: Annotated[
+        Path | None,
+        option(
+            "Continue from the checkpoint of an interrupted fit, with its settings.",
+            is_eager=True,
+            callback=_resume,
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        bool, option("Write OUT.checkpoint after each round. Ctrl-C keeps it.")
+    ] = True,
+    dask: Annotated[
+        str | None,
+        option(
+            "Run on Dask workers: address of the scheduler, or its scheduler file.",
+            metavar="ADDRESS",
+        ),
+    ] = None,
 ) -> None:
     """Learn the patterns that subjects share, and how each subject differs.
 
@@ -111,49 +114,47 @@ def fit(
 
     The number of atoms, their length and the penalty are estimated from the data unless given.
     After Ctrl-C, `percdl fit --resume OUT.checkpoint` continues and gives the same result. DATA
-    can be a folder of `percdl.write_shards`, which need not fit in memory. Exit codes are those
-    of `percdl --help`; 3: no pattern was found.
+    can be a folder of `percdl.write_shards`, which need not fit in memory. A fit that starts from
+    a model (--init) keeps its landmarks. Exit codes are those of `percdl --help`; 3: no pattern
+    was found.
     """
     from percdl.signals import as_cohort
 
     began = time.perf_counter()
-    prepare_file(out, "--out")
     if report is not None:
         require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-        prepare_file(report, "--report")
-    data.protect_recordings(source, {"--out": out, "--report": report})
-    with output.showing_warnings(), _connected(dask, output) as runtime:
+    data.prepare_files({"--out": out, "--report": report}, source)
+    with _connected(dask, output) as runtime:
         cohort = data.read_any_cohort(source)
         if report is not None:
             as_cohort(cohort)  # raises for shards: a report needs all recordings in memory
         output.say(repr(cohort))
-        settings = {**asdict(source), **options.values, "out": out, "report": report}
+        about = {"reference": reference, "person": person}
+        settings = {**asdict(source), **options.values, **about, "out": out, "report": report}
         del settings["config"]  # its options are among the others
         settings = json.loads(to_json(settings, infinity="strings"))
         kept = out.with_name(out.name + ENDING) if checkpoint else None
         model = _fit(cohort, options.build(cohort), settings, output, (resume, kept), runtime)
+        _keep_landmarks(model, options.values["init"], cohort, output)
         with writing(out, "--out"):
             model.save(out)
         for finished in filter(None, (resume, kept)):
             finished.unlink(missing_ok=True)
         if report is not None:
-            from percdl.report.cohort import write_report
-
             with writing(report, "--report"):
                 metadata = data.read_metadata(source, as_cohort(cohort))
-                write_report(model, report, cohort, metadata=metadata)
-    seconds = time.perf_counter() - began
-    _conclude(model, cohort, output, {"out": out, "report": report}, seconds)
+                model.report(report, cohort, metadata=metadata, **about)
+    _conclude(model, cohort, output, out, report, time.perf_counter() - began)
 
 
 def _fit(
     cohort: AnyCohort,
-    model: Any,
+    model: percdl.PerCDL,
     settings: dict[str, Any],
     output: Output,
     checkpoints: tuple[Path | None, Path | None],
     runtime: Place | None,
-) -> PerCDL:
+) -> percdl.PerCDL:
     """Fit, from the start or from a checkpoint; if interrupted, say how to continue."""
     from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
     from percdl.estimators.fitting import count_rounds, rounds_per_run
@@ -181,27 +182,44 @@ def _fit(
         return fit_with_checkpoints(model, cohort, checkpoint, resume=before, **options)  # pyright: ignore
 
 
+def _keep_landmarks(model: Any, init: str, cohort: AnyCohort, output: Output) -> None:
+    """Place the landmarks of the model in --init where it finds them in the recordings."""
+    before = read_model(init)
+    if before is None or not before.marks_:
+        return
+    try:
+        found = before.landmarks(cohort).rename(columns={"landmark": "label"})
+        for mark in before.marks_:
+            own = found[found["label"] == mark.name]
+            *others, new = model.mark(mark.name, mark.atom, own, channel=mark.channel).marks_
+            # How sure the landmark is does not change.
+            model.marks_ = (*others, replace(new, spread=mark.spread))
+    except PerCDLError as error:
+        output.warn(f"not all landmarks of {init} are kept. {error}")
+
+
 def _conclude(
-    model: PerCDL, cohort: AnyCohort, output: Output, files: dict[str, Any], seconds: float
+    model: percdl.PerCDL,
+    cohort: AnyCohort,
+    output: Output,
+    out: Path,
+    report: Path | None,
+    seconds: float,
 ) -> None:
-    """Print the result; exit with `NOTHING_FOUND` if there are no events."""
     from percdl.estimators.personalization import explained_share
 
     n_events, explained = len(model.events_), explained_share(cohort, model.personalization_)
     names = ("n_atoms", "atom_length", "penalty", "objective", "stop_reason")
     about = {name: getattr(model, f"{name}_") for name in names}
     about |= {"explained": explained, "events": n_events, "seconds": round(seconds, 3)}
-    output.event("done", **files, **about)
-    output.say(
+    text = (
         f"{model.n_atoms_} atom(s) of {model.atom_length_} samples "
         f"({model.atom_length_ / model.sfreq_:.3g} s), penalty {model.penalty_:.3g}: {n_events} "
         f"events in {len(cohort)} recording(s), {explained:.1%} of the energy explained.\n"
-        f"Model: {files['out']}"
+        f"Model: {out}"
     )
-    if files["report"] is not None:
-        output.say(f"Report: {files['report']}")
-    if not n_events:
-        raise typer.Exit(NOTHING_FOUND)
+    text += "" if report is None else f"\nReport: {report}"
+    output.done(text, n_events, out=out, report=report, **about)
 
 
 @contextmanager
@@ -213,10 +231,7 @@ def _connected(address: str | None, output: Output) -> Iterator[Place | None]:
     require_packages(("distributed",), "distributed", "--dask runs on Dask workers")
     from distributed import Client
 
-    from percdl.runtimes.dask import DaskRuntime
-
-    kind = "scheduler_file" if Path(address).is_file() else "address"
-    where: dict[str, Any] = {kind: address}
+    where: Any = {"scheduler_file" if Path(address).is_file() else "address": address}
     try:
         client = Client(**where, timeout=PATIENCE, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -227,21 +242,105 @@ def _connected(address: str | None, output: Output) -> Iterator[Place | None]:
     with client:
         if not client.nthreads():
             output.warn(f"the scheduler at {address} has no workers yet. The fit waits for one.")
-        yield DaskRuntime(client)
+        yield percdl.DaskRuntime(client)
 
 
-AtomLength = Annotated[
-    str,
-    typer.Option(
-        help="If given, choose the rest for it: 1.0s, 250ms, 100 (samples).",
-        callback=check_atom_length,
-        metavar="DURATION",
-    ),
-]
+def find(
+    pattern: Annotated[
+        Path,
+        argument(
+            "PATTERN", "The pattern: a file as the recordings, an .npy file of atoms, or a model."
+        ),
+    ],
+    source: DataOptions,
+    output: Output,
+    out: Annotated[Path, option("CSV file of events.")],
+    personalize: Annotated[
+        bool, option("Adapt the pattern to each person by a warp.", "--personalize")
+    ] = False,
+    penalty: Annotated[
+        str, option("Price of an event: a number, a share (10%) or auto.")
+    ] = "auto",
+    signed: Annotated[bool, option("Find it upside down, too.", "--signed")] = False,
+    stretch: Annotated[float, option("How many times longer or shorter it may be.", min=1)] = 1.0,
+    model: Annotated[
+        Path | None, option("Model file to write, for the other commands, optional.")
+    ] = None,
+) -> None:
+    """Find a known pattern in recordings, without learning.
+
+    percdl find pattern.csv recordings/ --sfreq 100 --out events.csv
+
+    The pattern has the channels and the sampling rate of the recordings, after their processing;
+    its scale does not matter. Exit code 3: it was not found.
+    """
+    data.prepare_files({"--out": out, "--model": model}, source)
+    cohort = data.read_cohort(source)
+    output.say(repr(cohort))
+    output.event("start", command="find", pattern=pattern, subjects=len(cohort))
+    found = percdl.PerCDL(
+        transformation=percdl.TimeWarp() if personalize else percdl.Identity(),
+        penalty=_as_penalty(penalty),
+        coder=percdl.L0Coder(signed=signed, stretch=stretch),
+        init=_read_pattern(pattern, source, cohort),
+        random_state=0,
+        progress=False,
+    ).find(cohort)
+    with writing(out, "--out"):
+        percdl.events_to_csv(found.events_, out)
+    if model is not None:
+        with writing(model, "--model"):
+            found.save(model)
+    n_events, explained = len(found.events_), found.score(cohort)
+    n_people = int(found.n_activations_.any(1).sum())
+    output.done(
+        f"{n_events} events in {n_people} of {len(cohort)} recording(s), penalty "
+        f"{found.penalty_:.3g}, {explained:.1%} of the energy explained.\nEvents: {out}",
+        n_events,
+        out=out,
+        events=n_events,
+        penalty=found.penalty_,
+        explained=explained,
+    )
+
+
+def _as_penalty(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text  # the model checks it
+
+
+def _read_pattern(path: Path, source: DataOptions, cohort: percdl.Cohort) -> np.ndarray:
+    """Return the atoms of a file: .npy, a model, or one recording that is the pattern."""
+    if holds_atoms(path):
+        return read_dictionary(str(path))
+    plain = ("resample", "bandpass", "zscore", "zscore_jointly")
+    about = ("metadata", "metadata_subject", "group", "subject", "corrections")
+    none: dict[str, Any] = dict.fromkeys((*plain, *about))
+    own = data.read_cohort(replace(source, data=[str(path)], **none))
+    pattern = own[0]
+    if len(own) != 1 or pattern.channels != cohort.channels or own.sfreq != cohort.sfreq:
+        fail(
+            f"{path} holds {len(own)} pattern(s) with channels {', '.join(own.channels)} at "
+            f"{own.sfreq:g} Hz, but the recordings have {', '.join(cohort.channels)} at "
+            f"{cohort.sfreq:g} Hz. Save one pattern with these channels, at this rate."
+        )
+    return pattern.values[None].astype(float)
 
 
 def suggest(
-    source: DataOptions, output: Output, atom_length: AtomLength = "auto", seed: Seed = 0
+    source: DataOptions,
+    output: Output,
+    atom_length: Annotated[
+        str,
+        option(
+            "If given, choose the rest for it: 1.0s, 250ms, 100 (samples).",
+            callback=check_atom_length,
+            metavar="DURATION",
+        ),
+    ] = "auto",
+    seed: Seed = 0,
 ) -> None:
     """Suggest the atom length, the number of atoms and the penalty for recordings.
 
@@ -250,43 +349,38 @@ def suggest(
     The atom length comes from the period of the recordings, the penalty from their noise. Exit
     code 3: the recordings are not periodic.
     """
-    from percdl.analysis import suggest_atom_length
-    from percdl.estimators import PerCDL
     from percdl.estimators.start import choose
     from percdl.estimators.validation import check_arguments
-    from percdl.exceptions import InvalidRecordingError
 
     period = None
-    with output.showing_warnings():
-        cohort = data.read_cohort(source)
-        output.say(repr(cohort))
-        output.event("start", command="suggest", subjects=len(cohort))
-        if atom_length == "auto":
-            try:
-                period = suggest_atom_length(cohort)
-            except InvalidRecordingError as error:
-                output.warn(str(error))
-                raise typer.Exit(NOTHING_FOUND) from error
-        length = atom_length if period is None else period.length
-        model = PerCDL(atom_length=length, random_state=seed, progress=False)
-        check_arguments(model)
-        chosen = choose(model, cohort)
+    cohort = data.read_cohort(source)
+    output.say(repr(cohort))
+    output.event("start", command="suggest", subjects=len(cohort))
+    if atom_length == "auto":
+        try:
+            period = percdl.suggest_atom_length(cohort)
+        except InvalidRecordingError as error:
+            output.warn(str(error))
+            raise typer.Exit(NOTHING_FOUND) from error
+    length = atom_length if period is None else period.length
+    model = percdl.PerCDL(atom_length=length, random_state=seed, progress=False)
+    check_arguments(model)
+    chosen = choose(model, cohort)
     n_atoms, n_samples = chosen.n_atoms, chosen.atom_length
-    seconds = n_samples / cohort.sfreq
-    about = {"n_atoms": n_atoms, "atom_length": n_samples, "atom_seconds": seconds}
-    for name in ("period", "confidence"):
-        about[name] = getattr(period, name, None)
-    output.event("done", **about, penalty=chosen.penalty)
+    seconds, penalty = n_samples / cohort.sfreq, f"{float(f'{chosen.penalty:.3g}'):g}"
+    lines = [
+        f"atom length  {n_samples} samples, {seconds:.3g} s",
+        f"atoms        {n_atoms}",
+        f"penalty      {penalty} (lower: more events, higher: only clear ones)",
+        f"To fit:      percdl fit ... --atom-length {n_samples} --n-atoms {n_atoms} --penalty "
+        f"{penalty}",
+    ]
     if period is not None:
-        output.say(
+        line = (
             f"period       {period.period / cohort.sfreq:.3g} s (median over recordings; "
             f"similarity of cycles {period.confidence:.2f} of 1)"
         )
-    penalty = f"{float(f'{chosen.penalty:.3g}'):g}"
-    output.say(
-        f"atom length  {n_samples} samples, {seconds:.3g} s\n"
-        f"atoms        {n_atoms}\n"
-        f"penalty      {penalty} (lower: more events, higher: only clear ones)\n"
-        f"To fit:      percdl fit ... --atom-length {n_samples} --n-atoms {n_atoms} --penalty "
-        f"{penalty}"
-    )
+        lines.insert(0, line)
+    about = {"n_atoms": n_atoms, "atom_length": n_samples, "atom_seconds": seconds}
+    about |= {name: getattr(period, name, None) for name in ("period", "confidence")}
+    output.done("\n".join(lines), **about, penalty=chosen.penalty)

@@ -8,40 +8,53 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from percdl.cli.data_options import DataOptions, protect_recordings, read_cohort, read_metadata
-from percdl.cli.options import OpenPage, optional
+import percdl
+from percdl.cli.data_options import (
+    DataOptions,
+    Person,
+    Reference,
+    prepare_files,
+    read_cohort,
+    read_metadata,
+)
+from percdl.cli.options import Model, OpenPage, argument, option
 from percdl.cli.output import (
-    NOTHING_FOUND,
     Output,
     fail,
     prepare_file,
     prepare_folder,
     require_packages,
     to_json,
+    visible,
+    write_table,
     writing,
 )
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from percdl.signals import Cohort
-
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file of `percdl fit`.")]
-
-
 Format = Literal["csv", "bids", "wfdb"]
+
+
+def _start(
+    command: str, model: Path, source: DataOptions, output: Output
+) -> tuple[Any, percdl.Cohort]:
+    """Load a model, and read recordings as in its fit."""
+    fitted = percdl.load(model)
+    cohort = read_cohort(source, fitted)
+    output.say(repr(cohort))
+    output.event("start", command=command, model=model, subjects=len(cohort))
+    return fitted, cohort
 
 
 def personalize(
     model: Model,
     source: DataOptions,
     output: Output,
-    out: Annotated[
-        Path, typer.Option(help="CSV file of parameters, one row per subject and atom.")
-    ],
-    events: Annotated[Path | None, optional("CSV file of events, optional.")] = None,
+    out: Annotated[Path, option("CSV file of parameters, one row per subject and atom.")],
+    events: Annotated[Path | None, option("CSV file of events, optional.")] = None,
     people: Annotated[
-        Path | None, optional("CSV file, one row per person: size, sign, kinds; optional.")
+        Path | None, option("CSV file, one row per person: size, sign, kinds; optional.")
     ] = None,
 ) -> None:
     """Estimate the parameters of new subjects with the atoms of a fitted model.
@@ -53,64 +66,38 @@ def personalize(
     say otherwise. Exit code 3: no pattern was found in any recording.
     """
     from percdl.estimators.people import check_names, describe_parameters, describe_people
-    from percdl.signals import events_to_csv
-    from percdl.signals.files import replace_file
 
-    files: dict[str, Any] = {"--out": out, "--events": events, "--people": people}
-    for option, path in files.items():
-        if path is not None:
-            prepare_file(path, option)
-    protect_recordings(source, files)
-    with output.showing_warnings():
-        fitted, cohort = start("personalize", model, source, output)
-        found = fitted.personalize(cohort)
-    tables = {"--out": describe_parameters(fitted, found)}
-    if people is not None:
-        names = check_names(fitted.atom_names_, fitted.n_atoms_)
-        tables["--people"] = describe_people(found, cohort, names)
-    for option, table in tables.items():
-        with writing(files[option], option):
-            text = table.to_csv(index=False, lineterminator="\n")
-            replace_file(files[option], text.encode("utf-8"))
-    about = {"events_file": events, "people_file": people, "events": len(found.events)}
-    output.event("done", out=out, **about)
-    output.say(f"{len(found.events)} events in {len(cohort)} recording(s).\nParameters: {out}")
+    prepare_files({"--out": out, "--events": events, "--people": people}, source)
+    fitted, cohort = _start("personalize", model, source, output)
+    found = fitted.personalize(cohort)
+    n_events = len(found.events)
+    text = f"{n_events} events in {len(cohort)} recording(s).\nParameters: {out}"
+    write_table(describe_parameters(fitted, found), out, "--out")
     if events is not None:
         with writing(events, "--events"):
-            events_to_csv(found.events, events)
-        output.say(f"Events: {events}")
+            percdl.events_to_csv(found.events, events)
+        text += f"\nEvents: {events}"
     if people is not None:
-        output.say(f"People: {people}")
-    if not len(found.events):
-        raise typer.Exit(NOTHING_FOUND)
-
-
-def start(command: str, model: Path, source: DataOptions, output: Output) -> tuple[Any, Cohort]:
-    """Load a model, and read recordings as in its fit."""
-    from percdl.estimators.modelfile import load
-
-    fitted = load(model)
-    cohort = read_cohort(source, fitted)
-    output.say(repr(cohort))
-    output.event("start", command=command, model=model, subjects=len(cohort))
-    return fitted, cohort
+        names = check_names(fitted.atom_names_, fitted.n_atoms_)
+        write_table(describe_people(found, cohort, names), people, "--people")
+        text += f"\nPeople: {people}"
+    about = {"events_file": events, "people_file": people, "events": n_events}
+    output.done(text, n_events, out=out, **about)
 
 
 def events(
     model: Model,
     source: DataOptions,
     output: Output,
-    out: Annotated[Path, typer.Option(help="A file (csv) or a folder (bids, wfdb).")],
-    format: Annotated[Format, typer.Option("--format", help="File format.")] = "csv",
-    task: Annotated[str, typer.Option(help="BIDS: name of the task.")] = "recording",
-    datatype: Annotated[str, typer.Option(help="BIDS: folder of the recordings.")] = "beh",
-    extension: Annotated[str, typer.Option(help="WFDB: file extension.")] = "percdl",
+    out: Annotated[Path, option("A file (csv) or a folder (bids, wfdb).")],
+    format: Annotated[Format, option("File format.")] = "csv",
+    task: Annotated[str, option("BIDS: name of the task.")] = "recording",
+    datatype: Annotated[str, option("BIDS: folder of the recordings.")] = "beh",
+    extension: Annotated[str, option("WFDB: file extension.")] = "percdl",
     quality: Annotated[
-        bool, typer.Option("--quality", help="Add quality, residual and warp of each event.")
+        bool, option("Add quality, residual and warp of each event.", "--quality")
     ] = False,
-    min_quality: Annotated[
-        float, typer.Option(help="Leave out events of lower quality, a p-value.")
-    ] = 0.0,
+    min_quality: Annotated[float, option("Leave out events of lower quality, a p-value.")] = 0.0,
 ) -> None:
     """Find the patterns of a model in recordings and write the times at which they occur.
 
@@ -121,48 +108,41 @@ def events(
     Files are read and processed as in the fit, unless options say otherwise. Exit code 3: there
     are no events.
     """
-    from percdl.estimators.modelfile import load
-
     (prepare_file if format == "csv" else prepare_folder)(out, "--out")
-    with output.showing_warnings():
-        fitted = load(model)
-        table, subjects = fitted.events_, fitted.subjects_
-        if source.data:
-            fitted, cohort = start("events", model, source, output)
-            subjects = cohort.subjects
-            if quality or min_quality:
-                table = fitted.cycles(cohort, min_quality=min_quality)
-            else:
-                table = fitted.personalize(cohort).events
-        elif quality or min_quality:
-            fail("--quality and --min-quality need the recordings: pass DATA.")
-        options: dict[str, Any] = {}
-        if format == "bids":
-            length = fitted.atom_length_ / fitted.sfreq_
-            options = {"duration": length, "task": task, "datatype": datatype}
-            options["subjects"] = subjects
-        elif format == "wfdb":
-            options = {"sfreq": fitted.sfreq_, "extension": extension}
-        with writing(out, "--out"):
-            written = _write_events(format, table, out, options)
-    output.event("done", out=out, events=len(table), files=written)
-    output.say(f"{len(table)} events in {len(subjects)} recording(s).")
-    output.say(f"Events: {out}" + ("" if format == "csv" else f" ({len(written)} files)"))
-    if not len(table):
-        raise typer.Exit(NOTHING_FOUND)
+    fitted = percdl.load(model)
+    table, subjects = fitted.events_, fitted.subjects_
+    if source.data:
+        fitted, cohort = _start("events", model, source, output)
+        subjects = cohort.subjects
+        if quality or min_quality:
+            table = fitted.cycles(cohort, min_quality=min_quality)
+        else:
+            table = fitted.personalize(cohort).events
+    elif quality or min_quality:
+        fail("--quality and --min-quality need the recordings: pass DATA.")
+    options: dict[str, Any] = {}
+    if format == "bids":
+        length = fitted.atom_length_ / fitted.sfreq_
+        options = {"duration": length, "task": task, "datatype": datatype, "subjects": subjects}
+    elif format == "wfdb":
+        options = {"sfreq": fitted.sfreq_, "extension": extension}
+    with writing(out, "--out"):
+        written = _write_events(format, table, out, options)
+    text = f"{len(table)} events in {len(subjects)} recording(s).\nEvents: {out}"
+    text += "" if format == "csv" else f" ({len(written)} files)"
+    output.done(text, len(table), out=out, events=len(table), files=written)
 
 
 def _write_events(
     format: Format, table: pd.DataFrame, out: Path, options: dict[str, Any]
 ) -> list[Path]:
     """Write all files of a format or none; return their paths."""
-    from percdl.signals import events_to_bids, events_to_csv, events_to_wfdb
     from percdl.signals.files import scratch_folder
 
     if format == "csv":
-        events_to_csv(table, out)
+        percdl.events_to_csv(table, out)
         return [out]
-    write = events_to_bids if format == "bids" else events_to_wfdb
+    write: Any = percdl.events_to_bids if format == "bids" else percdl.events_to_wfdb
     with scratch_folder(out, "events") as folder:
         write(table, folder, **options)
         files = sorted(path for path in folder.rglob("*") if path.is_file())
@@ -173,66 +153,145 @@ def _write_events(
     return targets
 
 
+def mark(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    annotations: Annotated[
+        str | None, option("WFDB (.ii), events.tsv or CSV: a file, a folder or a quoted pattern.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, option("Label or symbol of the annotations: N. (default: all)")
+    ] = None,
+    name: Annotated[str | None, option("Name of a landmark placed by hand.")] = None,
+    at: Annotated[float | None, option("Its time on the atom, in seconds.")] = None,
+    atom: Annotated[int, option("The atom.")] = 0,
+    channel: Annotated[str | None, option("The channel that the landmarks belong to.")] = None,
+    remove: Annotated[str | None, option("Name of a landmark to remove.")] = None,
+    out: Annotated[Path | None, option("Model file to write. (default: MODEL)")] = None,
+) -> None:
+    """Place landmarks on the common atom of a model, by hand or from annotations, or remove one.
+
+    percdl mark ecg.percdl --name "QRS onset" --at 0.21
+
+    percdl mark ecg.percdl ludb/ --annotations "ludb/*.ii" --channel ii
+
+    DATA are the recordings of the annotations; each label becomes a landmark. Landmarks are
+    saved with the model.
+    """
+    ways = (annotations is not None, name is not None and at is not None, remove is not None)
+    if sum(ways) != 1:
+        fail("pass either --annotations, or --name and --at, or --remove.")
+    target = model if out is None else out
+    prepare_files({"--out": target}, None if annotations is None else source)
+    fitted: Any = percdl.load(model)
+    if remove is not None:
+        fitted.unmark(remove)
+    elif annotations is None:
+        fitted.mark(name, atom, at, channel=channel)
+    else:
+        cohort = read_cohort(source, fitted)
+        marks = percdl.read_annotations(annotations, labels=label, sfreq=cohort.sfreq)
+        fitted.mark(None, atom, marks, channel=channel, X=cohort)
+    with writing(target, "--out"):
+        fitted.save(target)
+    lines = []
+    for one in fitted.marks_:
+        spread = f" (s.d. {1e3 * one.spread:.1f} ms)" if one.spread else ""
+        lines.append(f"{one.name:<16} atom {one.atom}  {1e3 * one.time:.1f} ms{spread}")
+    text = "\n".join([*lines, f"Model: {target}"])
+    output.done(text, out=target, landmarks=[one.name for one in fitted.marks_])
+
+
+def landmarks(
+    model: Model,
+    source: DataOptions,
+    output: Output,
+    out: Annotated[Path, option("CSV file, one row per cycle and landmark.")],
+    intervals: Annotated[
+        Path | None, option("CSV file of the intervals between landmarks, optional.")
+    ] = None,
+    interval: Annotated[
+        list[str] | None,
+        option("An interval: QT='QRS onset:T end'. (default: between neighbours)"),
+    ] = None,
+    level: Annotated[float, option("Level of the test that a wave is there.")] = 0.01,
+) -> None:
+    """Find the landmarks of a model in every cycle of recordings.
+
+    percdl landmarks ecg.percdl new/ --out landmarks.csv --intervals intervals.csv
+
+    Place landmarks first: `percdl mark`. Files are read and processed as in the fit, unless
+    options say otherwise. Exit code 3: no pattern was found in any recording.
+    """
+    from percdl.estimators.landmarks import intervals as measure
+
+    pairs = None if interval is None else dict(map(_read_interval, interval))
+    prepare_files({"--out": out, "--intervals": intervals}, source)
+    fitted, cohort = _start("landmarks", model, source, output)
+    table = fitted.landmarks(cohort, level=level)
+    spans = measure(table, pairs)
+    write_table(table, out, "--out")
+    if intervals is not None:
+        write_table(spans, intervals, "--intervals")
+    by_name: Any = table.groupby("landmark", sort=False)["present"].agg(["sum", "count"])
+    lines = [f"{n:<16} in {row['sum']} of {row['count']} cycles" for n, row in by_name.iterrows()]
+    medians = spans.groupby("interval", sort=False)["ms"].median()
+    lines += [f"{name}: median {median:.0f} ms" for name, median in medians.items()]
+    text = "\n".join([*lines, f"Landmarks: {out}"])
+    output.done(text, len(table), out=out, intervals=intervals, rows=len(table))
+
+
+def _read_interval(text: str) -> tuple[str, tuple[str, str]]:
+    name, _, ends = text.partition("=")
+    first, colon, last = ends.partition(":")
+    if not (name and colon and first and last):
+        fail(f"--interval {text} must be a name and two landmarks: QT='QRS onset:T end'.")
+    return name, (first, last)
+
+
 def report(
     model: Model,
     source: DataOptions,
     output: Output,
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("report.html"),
-    reference: Annotated[
-        str | None,
-        optional("Group to compare others with. (default: healthy, control, normal, ...)"),
-    ] = None,
-    person: Annotated[
-        str | None,
-        optional("Column of --metadata that identifies people with several recordings."),
-    ] = None,
-    title: Annotated[str | None, optional("Heading of the page.")] = None,
+    out: Annotated[Path, option("HTML file to write.")] = Path("report.html"),
+    reference: Reference = None,
+    person: Person = None,
+    title: Annotated[str | None, option("Heading of the page.")] = None,
     open_page: OpenPage = False,
 ) -> None:
     """Write an interactive HTML page about a model: subjects, cycles, atoms, warps, groups.
 
     percdl report gait.percdl walks/ --metadata subjects.csv --group diagnosis --out gait.html
 
-    DATA are the recordings of the fit, or others, which are personalized first. With the DATA of
-    the fit, its --metadata and --group are used too. The page is one file that works offline.
+    DATA are the recordings of the fit, or others, which are personalized first, as are all with
+    --corrections. With the DATA of the fit, its --metadata and --group are used too. The page is
+    one file that works offline.
     """
     require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-    from percdl.report.cohort import write_report
-
-    prepare_file(out, "--out")
-    protect_recordings(source, {"--out": out})
-    with output.showing_warnings():
-        fitted, cohort = start("report", model, source, output)
-        table = (fitted.settings_ or {}).get("metadata")
-        if table is not None and source.metadata is None and not any(cohort.groups):
-            output.warn(
-                f"there are no groups. The fit used --metadata {table}, but to other DATA or in "
-                "another folder: pass it here too."
-            )
-        options = {"reference": reference, "person": person, "title": title}
-        metadata = read_metadata(source, cohort, fitted)
-        with writing(out, "--out"):
-            write_report(fitted, out, cohort, metadata=metadata, **options)
-    output.event("done", out=out, bytes=out.stat().st_size)
-    output.say(f"Page: {out}")
-    if open_page:
-        typer.launch(out.resolve().as_uri())
+    prepare_files({"--out": out}, source)
+    fitted, cohort = _start("report", model, source, output)
+    table = (fitted.settings_ or {}).get("metadata")
+    if table is not None and source.metadata is None and not any(cohort.groups):
+        output.warn(
+            f"there are no groups. The fit used --metadata {table}, but to other DATA or in "
+            "another folder: pass it here too."
+        )
+    options = {"reference": reference, "person": person, "title": title}
+    metadata = read_metadata(source, cohort, fitted)
+    with writing(out, "--out"):
+        fitted.report(out, cohort, metadata=metadata, **options)
+    _show_page(out, output, open_page)
 
 
 def person(
     model: Model,
     source: DataOptions,
     output: Output,
-    about: Annotated[str, typer.Option(help="The subject of the page.")],
-    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("person.html"),
-    reference: Annotated[
-        str | None,
-        optional("Group to compare with. (default: healthy, control, normal, ...)"),
-    ] = None,
-    person: Annotated[
-        str | None,
-        optional("Column of --metadata that identifies people with several recordings."),
-    ] = None,
+    about: Annotated[str, option("The subject of the page.")],
+    out: Annotated[Path, option("HTML file to write.")] = Path("person.html"),
+    reference: Reference = None,
+    person: Person = None,
     open_page: OpenPage = False,
 ) -> None:
     """Write one page about one person: sentences, pictures, numbers; print it from a browser.
@@ -243,25 +302,24 @@ def person(
     its --metadata and --group are used too. The page contains no names or recordings of others.
     """
     require_packages(("jinja2", "matplotlib"), "plot", "the page draws pictures")
-    from percdl.report.person import write_person
+    prepare_files({"--out": out}, source)
+    fitted, cohort = _start("person", model, source, output)
+    options = {"reference": reference, "person": person}
+    metadata = read_metadata(source, cohort, fitted)
+    with writing(out, "--out"):
+        fitted.person_page(out, about, cohort, metadata=metadata, **options)
+    _show_page(out, output, open_page)
 
-    prepare_file(out, "--out")
-    protect_recordings(source, {"--out": out})
-    with output.showing_warnings():
-        fitted, cohort = start("person", model, source, output)
-        options = {"reference": reference, "person": person}
-        metadata = read_metadata(source, cohort, fitted)
-        with writing(out, "--out"):
-            write_person(fitted, out, about, cohort, metadata=metadata, **options)
-    output.event("done", out=out, bytes=out.stat().st_size)
-    output.say(f"Page: {out}")
+
+def _show_page(page: Path, output: Output, open_page: bool) -> None:
+    output.done(f"Page: {page}", out=page, bytes=page.stat().st_size)
     if open_page:
-        typer.launch(out.resolve().as_uri())
+        typer.launch(page.resolve().as_uri())
 
 
 def info(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model or a checkpoint.")],
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    file: Annotated[Path, argument("FILE", "A model or a checkpoint.")],
+    json: Annotated[bool, option("Print one JSON object.", "--json")] = False,
 ) -> None:
     """Describe a model file: the model, its subjects and the options of the fit.
 
@@ -270,24 +328,23 @@ def info(
     from rich.console import Console
 
     from percdl.estimators import container
-    from percdl.estimators.modelfile import load
 
     kind, version = container.origin_of(file)
     origin: dict[str, Any] = {"file": file, "version": version}
-    model = None if kind == container.CHECKPOINT else load(file)
+    model = None if kind == container.CHECKPOINT else percdl.load(file)
     described = _describe_checkpoint(file) if model is None else _describe_model(model)
     if json:
         typer.echo(to_json(origin | described))
         return
     settings = described.pop("settings")
     for name, value in (origin if model is not None else origin | described).items():
-        typer.echo(f"{name.replace('_', ' '):<24} {_text(value)}")
+        typer.echo(f"{name.replace('_', ' '):<24} {visible(_text(value))}")
     if model is not None:
         Console(highlight=False).print("", model.summary(), "")
     typer.echo("settings" if settings else f"{'settings':<24} not fitted from the command line")
     for name, value in (settings or {}).items():
         if value is not None:
-            typer.echo(f"  {name.replace('_', '-'):<22} {_text(value)}")
+            typer.echo(f"  {name.replace('_', '-'):<22} {visible(_text(value))}")
 
 
 def _describe_model(model: Any) -> dict[str, Any]:
@@ -319,15 +376,16 @@ def _describe_checkpoint(path: Path) -> dict[str, Any]:
     from percdl.estimators.checkpoint import read_checkpoint
 
     checkpoint = read_checkpoint(path)
-    chosen = checkpoint.content["chosen"]
+    content = checkpoint.content
+    n_atoms, atom_length, penalty, *_ = content["chosen"]
     return {
-        "checkpoint_of": checkpoint.content["model"],
-        "run": checkpoint.content["restart"] + 1,
+        "checkpoint_of": content["model"],
+        "run": content["restart"] + 1,
         "rounds_done": checkpoint.n_rounds,
-        "atoms": chosen[0],
-        "atom_length": chosen[1],
-        "penalty": chosen[2],
-        "objective": checkpoint.content["history"][-1][3],
+        "atoms": n_atoms,
+        "atom_length": atom_length,
+        "penalty": penalty,
+        "objective": content["history"][-1][3],
         "to_continue": f"percdl fit --resume {path}",
         "settings": checkpoint.settings,
     }

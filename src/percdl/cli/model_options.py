@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from percdl.cli.options import check_table, types_of
+import percdl
+from percdl.cli.options import as_flag, check_table, types_of
 from percdl.cli.output import fail
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from percdl.estimators import PerCDL
     from percdl.parameters import Parameter
     from percdl.signals import AnyCohort
 
@@ -55,12 +55,10 @@ def _readings(value: Any) -> list[Any]:
 @cache
 def declared() -> dict[str, _Declared]:
     """Return the hyper-parameters by option name."""
-    from percdl.algorithm.settings import Algorithm, Huber
-    from percdl.estimators import PerCDL
     from percdl.parameters import Parameter, parameters_of
-    from percdl.steps.coders import L0Coder
 
-    parts = {"": PerCDL, "coder": L0Coder, "loss": Huber, "algorithm": Algorithm}
+    parts = {"": percdl.PerCDL, "coder": percdl.L0Coder, "loss": percdl.Huber}
+    parts["algorithm"] = percdl.Algorithm
     found = {
         parameter.name: _Declared(parameter, owner)
         for owner, part in parts.items()
@@ -157,39 +155,48 @@ class ModelOptions:
                 fail(f"{where}, {name.replace('_', '-')}: {error}")
         return cls(**values)
 
-    def build(self, cohort: AnyCohort | None = None) -> PerCDL:
+    def build(self, cohort: AnyCohort | None = None) -> percdl.PerCDL:
         """Return the model, not fitted; ``cohort`` is cut where --init names annotations."""
-        from percdl import transforms
-        from percdl.algorithm.settings import Algorithm, Huber
-        from percdl.estimators import PerCDL
-        from percdl.steps.coders import L0Coder
-
         parts: dict[str, dict[str, Any]] = {"loss": {}, "transformation": {}}
         for name, (parameter, owner) in declared().items():
             if self.values[name] is not None:
                 parts.setdefault(owner, {})[parameter.name] = self.values[name]
         own = parts[""]
         if own["loss"] == "huber":
-            own["loss"] = Huber(**parts["loss"])
+            own["loss"] = percdl.Huber(**parts["loss"])
         elif parts["loss"]:
             fail("--huber-delta requires --loss huber.")
         stages: dict[str, Any] = {
-            "warp": lambda: transforms.TimeWarp(**parts["transformation"]),
-            "rotation": transforms.Rotation,
-            "gain": transforms.Gain,
-            "identity": transforms.Identity,
-            "free": transforms.Free,
+            "warp": partial(percdl.TimeWarp, **parts["transformation"]),
+            "rotation": percdl.Rotation,
+            "gain": percdl.Gain,
+            "identity": percdl.Identity,
+            "free": percdl.Free,
         }
         chosen = [stages[name]() for name in own["transformation"].split("+")]
-        own["transformation"] = chosen[0] if len(chosen) == 1 else transforms.Compose(*chosen)
+        own["transformation"] = chosen[0] if len(chosen) == 1 else percdl.Compose(*chosen)
         if own["init"] != "auto":
             own["init"] = read_dictionary(own["init"], cohort, parts.get("init", {}))
             if self.values["window"] is not None:
                 own["atom_length"] = own["init"].shape[1]
         elif "init" in parts:
             fail(f"--{next(iter(parts['init']))} requires --init, with annotations.")
-        coder, algorithm = L0Coder(**parts["coder"]), Algorithm(**parts["algorithm"])
-        return PerCDL(**own, coder=coder, algorithm=algorithm, progress=False)
+        own["coder"] = percdl.L0Coder(**parts["coder"])
+        own["algorithm"] = percdl.Algorithm(**parts["algorithm"])
+        return percdl.PerCDL(**own, progress=False)
+
+
+def holds_atoms(path: Path) -> bool:
+    """Return whether a file holds atoms: an .npy file or a model."""
+    from percdl.estimators.container import is_container
+
+    return path.suffix in (".npy", ".percdl") or (path.is_file() and is_container(path))
+
+
+def read_model(name: str) -> Any:
+    """Return the model that --init names, or None if it names something else."""
+    path = Path(name)
+    return percdl.load(path) if path.suffix != ".npy" and holds_atoms(path) else None
 
 
 def read_dictionary(
@@ -198,20 +205,14 @@ def read_dictionary(
     """Return the atoms of an .npy file or a model file, or the mean segment at annotations."""
     import numpy as np
 
-    from percdl.estimators.container import is_container
-    from percdl.estimators.modelfile import load
-    from percdl.signals import average_segments, read_annotations
-
-    path = Path(name)
-    is_array = path.suffix == ".npy"
-    is_model = path.suffix == ".percdl" or (path.is_file() and is_container(path))
-    if (is_array or is_model) and cut:
-        fail(f"--{next(iter(cut))} requires annotations as --init; {name} has a window already.")
-    if is_model:
-        return load(path).dictionary_
-    if is_array:
+    if holds_atoms(Path(name)):
+        if cut:
+            flag = as_flag(next(iter(cut)))
+            fail(f"{flag} requires annotations as --init; {name} has a window already.")
+        if (model := read_model(name)) is not None:
+            return model.dictionary_
         try:
-            return np.load(path, allow_pickle=False)
+            return np.load(name, allow_pickle=False)
         except ValueError as error:
             fail(f"{name} is not an .npy file of numbers: {error}.")
     if cohort is None or "window" not in cut:
@@ -220,17 +221,17 @@ def read_dictionary(
             "--window, the length of the atom (0.6s), and --pre, the time before the annotated "
             "sample (200ms)."
         )
-    marks = read_annotations(name, sfreq=cohort.sfreq, labels=cut.get("label"))
-    return average_segments(cohort, marks, cut["window"], cut.get("pre", 0))
+    marks = percdl.read_annotations(name, sfreq=cohort.sfreq, labels=cut.get("label"))
+    return percdl.average_segments(cohort, marks, cut["window"], cut.get("pre", 0))
 
 
 def _option(name: str, one: _Declared) -> inspect.Parameter:
-    parameter, flag = one.parameter, name.replace("_", "-")
+    parameter, flag = one.parameter, as_flag(name)
     default, is_flag = parameter.default, isinstance(parameter.default, bool)
     words = parameter.type_name.removesuffix(", optional").strip("{}")
     words = words.replace('"', "").replace(", ", "|").replace(" or ", "|")
     option = typer.Option(
-        f"--{flag}/--no-{flag}" if is_flag else f"--{flag}",
+        f"{flag}/--no-{flag[2:]}" if is_flag else flag,
         metavar=None if is_flag else f"[{words}]",
         help=parameter.meaning.replace("`", ""),
         show_default=default is not None,

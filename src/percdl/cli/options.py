@@ -16,22 +16,34 @@ from typing import Annotated, Any, get_args, get_type_hints
 import typer
 from typer.core import TyperCommand
 
-from percdl.cli.output import CommandError, fail, reported
+from percdl.cli.output import CommandError, Output, fail, reported
+
+
+def option(help: str, *names: str, **more: Any) -> Any:
+    """Declare an option; its name is that of the parameter, unless names are given."""
+    return typer.Option(*names, help=help, **more)
+
+
+def argument(metavar: str, help: str, **more: Any) -> Any:
+    """Declare an argument."""
+    return typer.Argument(metavar=metavar, help=help, **more)
+
+
+def as_flag(name: str) -> str:
+    """Return the option of a parameter, as it is written in the shell."""
+    return f"--{name.replace('_', '-')}"
+
 
 # Options that belong to one call and are not read from a file.
 NOT_IN_FILES = {"config", "debug", "resume"}
-# The largest seed that NumPy takes.
-Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the random numbers.")]
-OpenPage = Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")]
+Model = Annotated[Path, argument("MODEL", "Model file of `percdl fit`.")]
+InvitationFile = Annotated[Path, argument("INVITATION", "The invitation.")]
+LogFile = Annotated[Path | None, option("Log file, rotated at 10 MB.")]
+# The largest seed is that of NumPy.
+Seed = Annotated[int, option("Seed of the random numbers.", min=0, max=2**32 - 1)]
+OpenPage = Annotated[bool, option("Open the page in a browser.", "--open/--no-open")]
+_Debug = Annotated[bool, option("Show the traceback of an error.", "--debug", show_default=False)]
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
-_Debug = Annotated[
-    bool, typer.Option("--debug", help="Show the traceback of an error.", show_default=False)
-]
-
-
-def optional(help: str, *names: str, **more: Any) -> Any:
-    """Return an option without a default in the help."""
-    return typer.Option(*names, help=help, show_default=False, **more)
 
 
 def add_command(app: typer.Typer, function: Callable[..., None]) -> None:
@@ -60,15 +72,14 @@ class Command(TyperCommand):
 
 def _spread(function: Callable[..., None]) -> Callable[..., None]:
     """Return a function with the options of its groups as parameters."""
-    hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {}
     options: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if members := options_of(hints[name]):
-            groups[name] = hints[name]
+    for parameter in _parameters(function):
+        if members := options_of(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
             options += members
         else:
-            options.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
+            options.append(parameter)
     options.append(inspect.Parameter("debug", _KEYWORD, default=False, annotation=_Debug))
 
     @wraps(function)
@@ -77,7 +88,8 @@ def _spread(function: Callable[..., None]) -> Callable[..., None]:
             for name, group in groups.items():
                 members = values.keys() & types_of(group).keys()
                 values[name] = group(**{member: values.pop(member) for member in members})
-            function(**values)
+            with values.get("output", Output()).showing_warnings():
+                function(**values)
 
     command.__signature__ = inspect.Signature(options)  # pyright: ignore
     command.__annotations__ = {option.name: option.annotation for option in options}
@@ -88,11 +100,14 @@ def options_of(group: Any) -> list[inspect.Parameter]:
     """Return the options of a group; none for another type."""
     if hasattr(group, "options"):
         return group.options()
-    if not is_dataclass(group):
-        return []
-    hints = get_type_hints(group, include_extras=True)
-    parameters = inspect.signature(group).parameters  # pyright: ignore[reportArgumentType]
-    return [one.replace(kind=_KEYWORD, annotation=hints[name]) for name, one in parameters.items()]
+    return _parameters(group) if is_dataclass(group) else []
+
+
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    """Return the parameters of a function or class, with evaluated annotations."""
+    hints = get_type_hints(function, include_extras=True)
+    parameters = inspect.signature(function).parameters.items()
+    return [one.replace(kind=_KEYWORD, annotation=hints[name]) for name, one in parameters]
 
 
 def types_of(group: Any) -> dict[str, Any]:
@@ -106,10 +121,8 @@ def use_config(context: Any, path: Path, shared: Mapping[str, Mapping[str, Any]]
     Keys at the top and in the table of the command (``[fit]``) are its options. Tables in
     ``shared`` hold options for all commands; tables of other commands are skipped.
     """
-    own = str(context.info_name)
-    commands = list(getattr(getattr(context.parent, "command", None), "commands", {}))
-    parameters = inspect.signature(context.command.callback).parameters
-    types = {name: one.annotation for name, one in parameters.items()}
+    own, commands = str(context.info_name), [*context.parent.command.commands]
+    types = {one.name: one.annotation for one in _parameters(context.command.callback)}
     try:
         content = read_toml(path)
         top = {key: value for key, value in content.items() if not isinstance(value, dict)}

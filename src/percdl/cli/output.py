@@ -10,23 +10,30 @@ import tempfile
 import threading
 import time
 import traceback
+import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
 from percdl.exceptions import PerCDLError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # Exit codes, explained by `percdl --help`.
 INTERNAL, REFUSED, NOTHING_FOUND, INTERRUPTED = 1, 2, 3, 130
 Report = Callable[[str, int, float], None]
 # Without `logging_to`, nothing is logged.
 LOG = logging.getLogger("percdl")
+# Unicode's categories of characters that are not shown, and its changes of direction.
+CONTROLS = {"Cc", "Cs", "Co", "Cn"}
+TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 LOG.addHandler(logging.NullHandler())
 LOG_BYTES, LOG_FILES = 10**7, 5
 
@@ -48,21 +55,28 @@ class Output:
 
     def say(self, text: str) -> None:
         """Print a message for people."""
-        LOG.info(text)
+        LOG.info(visible(text))
         if not (self.quiet or self.json):
-            typer.echo(text)
+            typer.echo(visible(text))
 
     def event(self, name: str, /, **values: Any) -> None:
         """Print an event for scripts."""
         if self.json:
             typer.echo(to_json({"event": name, **values}))
 
+    def done(self, text: str, n_found: int = 1, /, **values: Any) -> None:
+        """End a command: an event, a message, and an exit code if nothing was found."""
+        self.event("done", **values)
+        self.say(text)
+        if not n_found:
+            raise typer.Exit(NOTHING_FOUND)
+
     def warn(self, text: str) -> None:
         """Print a warning for both."""
-        LOG.warning(text)
+        LOG.warning(visible(text))
         self.event("warning", message=text)
         if not self.json:
-            typer.secho(f"Warning: {text}", err=True, fg="yellow")
+            typer.secho(f"Warning: {visible(text)}", err=True, fg="yellow")
 
     @contextmanager
     def showing_warnings(self) -> Iterator[None]:
@@ -106,7 +120,20 @@ class Output:
         yield write
 
 
-class CommandError(Exception):
+def visible(text: str) -> str:
+    """Return text in which control characters are escaped: names of others may contain them.
+
+    So are those that change the direction of writing: a name could look like another with them.
+    """
+    return "".join(ascii(c)[1:-1] if _is_control(c) else c for c in text)
+
+
+def _is_control(character: str) -> bool:
+    kind, direction = unicodedata.category(character), unicodedata.bidirectional(character)
+    return (kind in CONTROLS and character not in "\n\t") or direction in TURNS
+
+
+class CommandError(PerCDLError):
     """Raised when a command cannot do what was asked; the message says why."""
 
 
@@ -131,12 +158,13 @@ def reported(debug: bool = False, as_json: bool = False) -> Iterator[None]:
         event, message, code = "error", str(error), REFUSED
         if isinstance(error, OSError) and error.strerror and error.filename:
             message = f"{error.filename}: {error.strerror}."
-        elif not isinstance(error, (CommandError, PerCDLError, OSError)):
+        elif not isinstance(error, (PerCDLError, OSError)):
             how = "Please report it, with the traceback that --debug shows."
             message = f"internal error: {type(error).__name__}: {error}. {how}"
             code = INTERNAL
     if as_json:
         typer.echo(json.dumps({"event": event, "message": message, "code": code}))
+    message = visible(message)
     typer.secho(message if code == INTERRUPTED else f"Error: {message}", err=True, fg="red")
     raise SystemExit(code)
 
@@ -156,7 +184,7 @@ def logging_to(path: Path | None) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        LOG.error("%s: %s", type(error).__name__, error)
+        LOG.error("%s: %s", type(error).__name__, visible(str(error)))
         raise
     finally:
         root.removeHandler(handler)
@@ -193,6 +221,14 @@ def writing(path: Path, option: str) -> Iterator[None]:
             f"cannot write {path} ({error.strerror or error}). No incomplete file was left. Free "
             f"some space, or choose another place with {option}."
         )
+
+
+def write_table(table: pd.DataFrame, path: Path, option: str, index: bool = False) -> None:
+    """Write a table as a CSV file."""
+    from percdl.signals.files import replace_file
+
+    with writing(path, option):
+        replace_file(path, table.to_csv(index=index, lineterminator="\n").encode())
 
 
 def require_packages(packages: tuple[str, ...], extra: str, why: str) -> None:
@@ -243,15 +279,9 @@ def noticing_ctrl_c(output: Output, when: str) -> Iterator[threading.Event]:
         yield pressed
 
 
-@contextmanager
-def terminating_like_ctrl_c() -> Iterator[None]:
+def terminating_like_ctrl_c() -> AbstractContextManager[None]:
     """Treat SIGTERM like Ctrl-C, so that child processes are stopped too."""
-
-    def interrupt(number: int, frame: Any) -> None:
-        raise KeyboardInterrupt
-
-    with _handled(signal.SIGTERM, interrupt):
-        yield
+    return _handled(signal.SIGTERM, signal.default_int_handler)
 
 
 @contextmanager

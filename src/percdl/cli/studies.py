@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from percdl.cli.options import OpenPage, Seed, optional
+from percdl.cli.options import OpenPage, Seed, argument, option
 from percdl.cli.output import Output, fail, prepare_folder, require_packages, writing
 from percdl.exceptions import PerCDLError
 from percdl.experiments.catalog import CATALOG, Entry, find, finished, write, write_page
@@ -20,15 +20,16 @@ if TYPE_CHECKING:
     from percdl.report.demo import Comparison
 
 N_TIMES = 500
+RESULTS = Path("percdl-results")
 HEADINGS = ("", "distance", "squared error", "onsets found", "seconds")
 
 
 def datasets(
     output: Output,
     download: Annotated[
-        str | None, typer.Option(help="Download gait or ptbxl, if it is not there yet.")
+        str | None, option("Download gait or ptbxl, if it is not there yet.")
     ] = None,
-    data_home: Annotated[Path | None, optional("Folder to search and download to.")] = None,
+    data_home: Annotated[Path | None, option("Folder to search and download to.")] = None,
 ) -> None:
     """List the public datasets, their location on this computer and their licences.
 
@@ -44,10 +45,8 @@ def datasets(
     if download is not None and download not in known:
         fail(f"--download {download} must be one of {', '.join(known)}.")
     if download is not None:
-        with output.showing_warnings():
-            folder = known[download][1](data_home, download=True)
-        output.event("done", dataset=download, folder=folder)
-        output.say(f"{download}: {folder}")
+        folder = known[download][1](data_home, download=True)
+        output.done(f"{download}: {folder}", dataset=download, folder=folder)
         return
     for name, (source, locate) in known.items():
         try:
@@ -67,10 +66,8 @@ def datasets(
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the page and the pictures.")] = Path(
-        "percdl-demo"
-    ),
-    subjects: Annotated[int, typer.Option(min=2, help="Number of subjects.")] = 64,
+    out: Annotated[Path, option("Folder for the page and the pictures.")] = Path("percdl-demo"),
+    subjects: Annotated[int, option("Number of subjects.", min=2)] = 64,
     seed: Seed = 0,
     open_page: OpenPage = False,
 ) -> None:
@@ -93,10 +90,8 @@ def demo(
         for outcome in comparison.outcomes:
             (out / f"{outcome.name.lower()}.png").write_bytes(outcome.picture)
         page.write_text(render_page(comparison), encoding="utf-8")
-    rows = [("start", f"{comparison.start_distance:.3f}", "", "", "")]
-    rows += [outcome.cells() for outcome in comparison.outcomes]
-    rows.append(("gauge floor", f"{comparison.gauge_floor:.3f}", "", "", ""))
-    console.print(pd.DataFrame(rows, columns=list(HEADINGS)).to_string(index=False))
+    table = pd.DataFrame(comparison.rows(), columns=list(HEADINGS))
+    console.print(table.to_string(index=False))
     console.print(
         f"{subjects} subjects, {N_TIMES} samples each, seed {seed}. Distances are between atoms "
         "of unit norm. The gauge floor is the distance that remains with the true warps. The "
@@ -145,19 +140,14 @@ def _compare(n_subjects: int, seed: int, console: Any) -> Comparison:
 def reproduce(
     labels: Annotated[
         list[str],
-        typer.Argument(
-            metavar="LABEL...",
-            help="`all`, or labels: " + ", ".join(entry.label for entry in CATALOG) + ".",
-        ),
+        argument("LABEL...", f"`all`, or labels: {', '.join(entry.label for entry in CATALOG)}."),
     ],
     scale: Annotated[
-        Scale, typer.Option(help="Minutes on two cores (small), or the full size.")
+        Scale, option("Minutes on two cores (small), or the full size.")
     ] = Scale.SMALL,
-    out: Annotated[Path, typer.Option(help="Folder for figures, numbers and a page.")] = Path(
-        "percdl-results"
-    ),
+    out: Annotated[Path, option("Folder for figures, numbers and a page.")] = RESULTS,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Repeat results that are already in the folder.")
+        bool, option("Repeat results that are already in the folder.", "--fresh")
     ] = False,
 ) -> None:
     """Reproduce figures and tables of the paper.

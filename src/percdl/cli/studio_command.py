@@ -10,23 +10,25 @@ from urllib.parse import urlencode
 
 import typer
 
-from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
 from percdl.cli.model_options import declared
-from percdl.cli.options import OpenPage, check_table, types_of
-from percdl.cli.output import CommandError, fail, require_packages
+from percdl.cli.options import OpenPage, argument, check_table, option, types_of
+from percdl.cli.output import fail, require_packages
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from percdl.signals import Cohort
     from percdl.studio.server import Studio
 
 
 def studio(
     place: Annotated[
-        Path, typer.Argument(metavar="PLACE", help="A folder of recordings, or a model in it.")
+        Path, argument("PLACE", "A folder of recordings, or a model in it.")
     ] = Path(),
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 chooses one.")] = 0,
+    port: Annotated[int, option("Port to listen on; 0 chooses one.")] = 0,
     host: Annotated[
-        str, typer.Option(help="Network address to listen on; in a container 0.0.0.0.")
+        str, option("Network address to listen on; in a container 0.0.0.0.")
     ] = "127.0.0.1",
     open_page: OpenPage = True,
 ) -> None:
@@ -35,8 +37,8 @@ def studio(
     percdl studio walks/
 
     Only this machine can reach the page, unless you choose another host. Only files in the folder
-    are read and written. Every command that the studio runs is added to percdl-studio.sh in the
-    folder. Ctrl-C ends it.
+    are read and written. Every command that succeeds in the studio is added to percdl-studio.sh in
+    the folder. Ctrl-C ends it.
     """
     packages = ("starlette", "uvicorn", "jinja2", "plotly", "matplotlib")
     require_packages(packages, "studio", "the studio is a web application")
@@ -46,8 +48,8 @@ def studio(
         fail(f"there is no {place}. Name a folder of recordings, or a model.")
     folder = (place if place.is_dir() else place.parent).resolve()
     server, address = listen(make_studio(folder), port, host)
-    os.chdir(folder)  # names of files are relative to it, as in the commands
     page = address if place.is_dir() else f"{address}&{urlencode({'model': place.name})}"
+    os.chdir(folder)  # names of files are relative to it, as in the commands
     typer.echo(f"PerCDL studio of {folder}:\n{page}\nCtrl-C ends it.")
     if open_page:
         typer.launch(page)
@@ -61,14 +63,18 @@ def make_studio(folder: Path) -> Studio:
 
     names = frozenset(types_of(DataOptions)) - {"config"}
     defaults = {name: one.parameter.default for name, one in declared().items()}
-    return Studio(Project(folder, Shell(_read, names, defaults)))
+    return Studio(Project(folder, Shell(_read, _read_table, names, defaults)))
 
 
 def _read(options: Mapping[str, Any]) -> Cohort:
     """Read recordings, given options by name."""
-    from percdl.exceptions import InvalidParameterError
+    return read_cohort(_as_options(options))
 
-    try:
-        return read_cohort(DataOptions(**check_table(options, types_of(DataOptions), "Options")))
-    except (CommandError, typer.BadParameter) as error:
-        raise InvalidParameterError(str(error)) from error
+
+def _read_table(options: Mapping[str, Any], cohort: Cohort) -> pd.DataFrame | None:
+    """Read the table of people, given the options of their recordings."""
+    return read_metadata(_as_options(options), cohort)
+
+
+def _as_options(options: Mapping[str, Any]) -> DataOptions:
+    return DataOptions(**check_table(options, types_of(DataOptions), "Options"))

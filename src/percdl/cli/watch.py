@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from percdl.cli.data_options import DataOptions
-from percdl.cli.model_commands import Model
-from percdl.cli.options import optional
-from percdl.cli.output import NOTHING_FOUND, Output, fail, noticing_ctrl_c, prepare_file
+import percdl
+from percdl.cli.data_options import OF_TEXT, DataOptions
+from percdl.cli.options import Model, as_flag, option
+from percdl.cli.output import Output, fail, noticing_ctrl_c, prepare_file
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from percdl.estimators.stream import Stream
 
 # A source whose name begins so is a stream of the lab streaming layer.
 LSL = "lsl:"
@@ -33,24 +31,24 @@ def watch(
     model: Model,
     source: DataOptions,
     output: Output,
-    out: Annotated[Path, typer.Option(help="TSV file of events; rows are added as they come.")],
+    out: Annotated[Path, option("TSV file of events; rows are added as they come.")],
     person: Annotated[
-        str, typer.Option(help="The person; parameters are known for people of the fit.")
+        str, option("The person; parameters are known for people of the fit.")
     ] = "live",
     learn: Annotated[
-        str | None, optional("Duration from which parameters are learned: 30s.")
+        str | None, option("Duration from which parameters are learned: 30s.")
     ] = None,
-    max_lag: Annotated[str | None, optional("Force decisions after this time: 10s.")] = None,
+    max_lag: Annotated[str | None, option("Force decisions after this time: 10s.")] = None,
     follow: Annotated[
-        bool, typer.Option("--follow/--once", help="Wait for more, or stop at the end.")
+        bool, option("Wait for more, or stop at the end.", "--follow/--once")
     ] = True,
     idle: Annotated[
-        float | None, optional("Stop after this many seconds without new samples.", min=0)
+        float | None, option("Stop after this many seconds without new samples.", min=0)
     ] = None,
     samples: Annotated[
-        bool, typer.Option("--samples", help="With --json, print samples and pending events, too.")
+        bool, option("With --json, print samples and pending events, too.", "--samples")
     ] = False,
-    poll: Annotated[float, typer.Option(help="Seconds between two looks.", min=0.001)] = 0.1,
+    poll: Annotated[float, option("Seconds between two looks.", min=0.001)] = 0.1,
 ) -> None:
     """Find the patterns of a model in a file that grows, about a cycle after they end.
 
@@ -60,30 +58,24 @@ def watch(
     streaming layer. Columns are read as in the fit, unless options say otherwise. Ctrl-C ends the
     recording; all its events are then in the file. Exit code 3: no event was found.
     """
-    from percdl.estimators.modelfile import load
-    from percdl.estimators.stream import Stream
-
     prepare_file(out, "--out")
     name = _only_source(source)
     if out.exists() and Path(name).exists() and out.samefile(name):
         fail(f"--out {out} is the file that is read. Name another file.")
-    with output.showing_warnings():
-        fitted = load(model)
-        options = _check(source.as_fitted(fitted.settings_), fitted)
-        growing = _open(name, options, fitted)
-        stream = Stream(fitted, person, learn=_samples(learn), max_lag=_samples(max_lag))
-        output.event("start", command="watch", model=model, source=name)
-        with open(out, "w", encoding="utf-8", newline="") as file:
-            file.write("\t".join(COLUMNS) + "\n")
-            log = _Log(stream, file, output, samples)
-            with noticing_ctrl_c(output, "with the last events") as pressed:
-                _follow(growing, log, pressed, follow, idle, poll)
-            log.push(growing.finish())
-            log.add(stream.finish())
-    output.event("done", out=out, events=log.n_events, seconds=stream.n_times / fitted.sfreq_)
-    output.say(f"{log.n_events} events in {stream.n_times / fitted.sfreq_:.1f} s.\nEvents: {out}")
-    if not log.n_events:
-        raise typer.Exit(NOTHING_FOUND)
+    fitted: Any = percdl.load(model)
+    growing = _open(name, source.as_fitted(fitted.settings_), fitted)
+    stream = percdl.Stream(fitted, person, learn=_samples(learn), max_lag=_samples(max_lag))
+    output.event("start", command="watch", model=model, source=name)
+    with open(out, "w", encoding="utf-8", newline="") as file:
+        file.write("\t".join(COLUMNS) + "\n")
+        log = _Log(stream, file, output, samples)
+        with noticing_ctrl_c(output, "with the last events") as pressed:
+            _follow(growing, log, pressed, follow, idle, poll)
+        log.push(growing.finish())
+        log.add(stream.finish())
+    n_events, seconds = log.n_events, stream.n_times / fitted.sfreq_
+    text = f"{n_events} events in {seconds:.1f} s.\nEvents: {out}"
+    output.done(text, n_events, out=out, events=n_events, seconds=seconds)
 
 
 def _follow(
@@ -105,7 +97,7 @@ def _follow(
 class _Log:
     """The file of events, and a line about them on a terminal."""
 
-    def __init__(self, stream: Stream, file: TextIO, output: Output, samples: bool):
+    def __init__(self, stream: percdl.Stream, file: TextIO, output: Output, samples: bool):
         from percdl.estimators.people import check_names
 
         self.stream, self.file, self.output, self.n_events = stream, file, output, 0
@@ -159,9 +151,9 @@ class _Log:
 
 def _only_source(source: DataOptions) -> str:
     """Return the file or stream to follow."""
-    for option in _UNUSED:
-        if getattr(source, option) is not None:
-            fail(f"--{option.replace('_', '-')} does not apply to one recording. Leave it out.")
+    for name in _UNUSED:
+        if getattr(source, name) is not None:
+            fail(f"{as_flag(name)} does not apply to one recording. Leave it out.")
     names = source.data or []
     if len(names) != 1:
         fail(f"percdl watch follows one file or stream, but {len(names)} were given.")
@@ -171,8 +163,11 @@ def _only_source(source: DataOptions) -> str:
     return names[0]
 
 
-def _check(options: DataOptions, fitted: Any) -> DataOptions:
-    """Refuse options that a growing recording cannot have, given or of the fit."""
+def _open(name: str, options: DataOptions, fitted: Any) -> Any:
+    """Return the source of samples; refuse options that a growing recording cannot have."""
+    from percdl.signals.formats import TextLayout
+    from percdl.signals.growing import GrowingTable, LSLInlet
+
     if options.bandpass is not None:
         fail(
             "the model was fitted on recordings that were band-passed in both directions of time, "
@@ -185,25 +180,13 @@ def _check(options: DataOptions, fitted: Any) -> DataOptions:
                 f"the model has {fitted.sfreq_:g} samples per second, the file {rate:g}. Write "
                 "the file at the rate of the model."
             )
-    return options
-
-
-def _open(name: str, options: DataOptions, fitted: Any) -> Any:
-    """Return the source of samples."""
-    from percdl.signals.formats import TextLayout
-    from percdl.signals.growing import GrowingTable, LSLInlet
-
     given = [part.strip() for text in options.channels or () for part in text.split(",")]
     channels = tuple(given or fitted.channels_)
     if len(channels) != fitted.n_channels_:
         fail(f"the model has {fitted.n_channels_} channel(s), but --channels {len(channels)}.")
     if name.startswith(LSL):
         return LSLInlet(name.removeprefix(LSL), channels, fitted.sfreq_)
-    text = {
-        key: value
-        for key in ("delimiter", "decimal", "encoding", "skip_lines", "header")
-        if (value := getattr(options, key)) is not None
-    }
+    text = {key: getattr(options, key) for key in OF_TEXT if getattr(options, key) is not None}
     path = Path(name).expanduser()
     return GrowingTable(path, channels, fitted.sfreq_, options.time, TextLayout(**text))
 

@@ -127,26 +127,21 @@ def load_gait(
         )
     about: dict[str, dict[str, Any]] = {}
     recordings, swings = [], {}
+    shared = {"channels": [*names.values()], "units": [UNITS[name[1]] for name in names]}
     for code in codes:
+        person, _, trial = code.partition("-")
         with reading(folder / f"{code}.json", DatasetError):
             record = json.loads((folder / f"{code}.json").read_text(encoding="utf-8"))
             swings[code] = {
                 foot: np.array(record.pop(key), int).reshape(-1, 2)
                 for foot, key in ACTIVITY.items()
             }
-            group, about[code] = record["PathologyGroup"], record
+            labels = {"group": record["PathologyGroup"], "person": person, "visit": trial}
+            about[code] = record
         with reading(folder / f"{code}.csv", DatasetError):
             values = pd.read_csv(folder / f"{code}.csv", usecols=list(names))[list(names)]
-            units = [UNITS[name[1]] for name in names]
-            person, _, trial = code.partition("-")
-            labels = {
-                "channels": [*names.values()],
-                "units": units,
-                "subject": code,
-                "group": group,
-            }
-            labels |= {"person": person, "visit": trial}
-            recordings.append(Recording(values.to_numpy(float), sfreq=SFREQ, **labels))
+            array = values.to_numpy(float)
+            recordings.append(Recording(array, sfreq=SFREQ, subject=code, **labels, **shared))
     table = pd.DataFrame.from_dict(about, orient="index").rename_axis("code").replace("NC", None)
     table = table.drop(columns="Code", errors="ignore")
     for name in table.columns.intersection(list(NUMBERS)):

@@ -128,7 +128,22 @@ def load_ptbxl(
         )
     folder = find_ptbxl(data_home, download=download)
     metadata, labels = _read_catalogue(folder)
-    ids = _select(metadata, labels, records, superclasses, folds)
+
+    def among(name: str, wanted: Iterable[Any] | None, known: Any) -> list[Any]:
+        chosen = list(known if wanted is None else wanted)
+        if absent := [value for value in chosen if value not in known]:
+            raise InvalidParameterError(
+                f"`load_ptbxl({name}=...)` asks for {abbreviate(map(repr, absent))}. Choose among "
+                f"{abbreviate(known, shown=10)}."
+            )
+        return chosen
+
+    allowed: Any = metadata["strat_fold"].isin(among("folds", folds, range(1, 11)))
+    if superclasses is not None:
+        allowed &= labels[among("superclasses", superclasses, SUPERCLASSES)].any(axis=1)
+    ids = [record for record in among("records", records, labels.index) if allowed[record]]
+    if not ids:
+        raise InvalidParameterError("No record has the requested superclasses and folds.")
     metadata, labels = metadata.loc[ids], labels.loc[ids]
     values, leads = _read_records(folder, pd.Series(metadata[RATES[sfreq]]), sfreq)
     numbers = pd.Series(metadata["strat_fold"], name="fold", dtype="Int64")
@@ -237,33 +252,6 @@ def _read_catalogue(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
     return metadata, pd.DataFrame(columns, index=metadata.index)
 
 
-def _select(
-    metadata: pd.DataFrame,
-    labels: pd.DataFrame,
-    records: Iterable[int] | None,
-    superclasses: Iterable[str] | None,
-    folds: Iterable[int] | None,
-) -> list[int]:
-    """Return the ecg_id of the selected records, in the order of ``records``."""
-
-    def among(name: str, wanted: Iterable[Any] | None, known: Any) -> list[Any]:
-        chosen = list(known if wanted is None else wanted)
-        if absent := [value for value in chosen if value not in known]:
-            raise InvalidParameterError(
-                f"`load_ptbxl({name}=...)` asks for {abbreviate(map(repr, absent))}. Choose among "
-                f"{abbreviate(known, shown=10)}."
-            )
-        return chosen
-
-    allowed: Any = metadata["strat_fold"].isin(among("folds", folds, range(1, 11)))
-    if superclasses is not None:
-        allowed &= labels[among("superclasses", superclasses, SUPERCLASSES)].any(axis=1)
-    ids = [record for record in among("records", records, labels.index) if allowed[record]]
-    if not ids:
-        raise InvalidParameterError("No record has the requested superclasses and folds.")
-    return ids
-
-
 def read_archive(path: Path) -> PTBXL:
     """Read PTB-XL records from one ``.npz`` file.
 
@@ -273,8 +261,7 @@ def read_archive(path: Path) -> PTBXL:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            missing = set(KEYS) - {Path(name).stem for name in archive.namelist()}
-            if missing:
+            if missing := set(KEYS) - {Path(name).stem for name in archive.namelist()}:
                 raise DatasetError(f"{path} has no key {', '.join(sorted(missing))}.")
             stored = {key: _read_array(archive.read(f"{key}.npy")) for key in KEYS}
     except (zipfile.BadZipFile, ValueError, pickle.UnpicklingError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.described import Described
 from percdl.estimators.personalization import Personalization, explained_share, rebuild_one_by_one
-from percdl.estimators.validation import check_arguments, check_lengths, warn_processing
+from percdl.estimators.validation import check_lengths, warn_processing
 from percdl.exceptions import InvalidParameterError
 from percdl.registry import look_up
 from percdl.signals import AnyCohort, as_any_cohort
@@ -29,7 +30,7 @@ class BaseCDL(TransformerMixin, Described):
         return {name: value for name, value in whole.items() if name != "recordings_"}
 
     def fit(self: Self, X: Any, y: Any = None, *, runtime: Place | None = None) -> Self:
-        """Learn the common atoms and the personal ones (Algorithm 1).
+        """Learn the common atoms and the personal ones (Algorithm 1); return the model.
 
         Parameters
         ----------
@@ -38,18 +39,11 @@ class BaseCDL(TransformerMixin, Described):
         y : ignored
         runtime : DaskRuntime or OutOfCore, optional
             Where to run: in this process by default. The result does not depend on it.
-
-        Returns
-        -------
-        self
         """
-        from percdl.estimators.fitting import Watch, count_rounds, learn, progress_bar
+        from percdl.estimators.fitting import Watch, count_rounds, learn, prepare, progress_bar
         from percdl.estimators.start import choose
-        from percdl.runtimes.partitioned import check_place
 
-        check_place(runtime)
-        check_arguments(self)
-        cohort = as_any_cohort(X)
+        cohort = prepare(self, X, runtime)
         with progress_bar(self.progress, count_rounds(self)) as report:
             learn(self, cohort, choose(self, cohort), Watch(report), runtime)
         return self
@@ -72,25 +66,18 @@ class BaseCDL(TransformerMixin, Described):
         (2, 2)
         """
         from percdl.estimators.fitting import find_given
-        from percdl.runtimes.partitioned import check_place
 
-        check_place(runtime)
-        check_arguments(self)
-        find_given(self, as_any_cohort(X), runtime)
+        find_given(self, X, runtime)
         return self
 
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
-        """Describe new recordings with the fitted dictionary, which does not change.
+        """Describe new recordings with the fitted dictionary; return a `Personalization`.
 
-        Recordings of the fit get the same parameters as in the fit.
+        The dictionary does not change. Recordings of the fit get the same parameters as in it.
 
         Parameters
         ----------
         X, runtime : as in `fit`
-
-        Returns
-        -------
-        Personalization
         """
         from percdl.runtimes.partitioned import check_place
 
@@ -123,8 +110,7 @@ class BaseCDL(TransformerMixin, Described):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Name the columns of `transform`: the atom, then the parameter."""
         check_is_fitted(self)
-        own = self.resolve("transformation").param_names(self.atom_length_, self.channels_)
-        names = [f"atom{k}_{name}" for k in range(self.n_atoms_) for name in own]
+        names = [f"atom{k}_{name}" for k in range(self.n_atoms_) for name in self._feature_names()]
         return np.asarray(names, dtype=object)
 
     def __sklearn_tags__(self):
@@ -162,3 +148,6 @@ class BaseCDL(TransformerMixin, Described):
 
     def _features(self, found: Personalization) -> np.ndarray:
         return found.params.reshape(len(found.params), -1)
+
+    def _feature_names(self) -> Sequence[str]:
+        return self.resolve("transformation").param_names(self.atom_length_, self.channels_)

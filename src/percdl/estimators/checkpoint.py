@@ -12,7 +12,7 @@ import json
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -21,22 +21,19 @@ from annotated_types import Le
 
 from percdl import __version__
 from percdl.algorithm.exchange import Broadcast
-from percdl.algorithm.results import Results
+from percdl.algorithm.results import Results, check_codes
 from percdl.algorithm.shapes import broadcast_shapes
-from percdl.algorithm.snapshot import check_codes
 from percdl.algorithm.state import FitState, HalfStep, History, StopReason
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.container import Arrays, prefixed, under
-from percdl.estimators.fitting import End, Moment, Watch, learn
+from percdl.estimators.fitting import End, Moment, Watch, learn, prepare
 from percdl.estimators.modelfile import Strict, decode_model, encode_parameters
 from percdl.estimators.start import Choices, choose
-from percdl.estimators.validation import check_arguments
 from percdl.exceptions import CheckpointWarning, InvalidParameterError
 from percdl.parameters import Amount, Count, Nonnegative
-from percdl.runtimes.partitioned import check_place
 from percdl.runtimes.protocol import Place
-from percdl.signals import AnyCohort, ShardedCohort, as_any_cohort
+from percdl.signals import AnyCohort, ShardedCohort
 from percdl.transforms import Transform
 
 # Arguments that may differ between the interrupted fit and the one that continues it.
@@ -51,15 +48,13 @@ Line = tuple[
     float,
     Nonnegative,
 ]
-# Text of a `StopReason`.
-Reason = Literal[tuple(reason.value for reason in StopReason)]  # pyright: ignore[reportInvalidTypeForm]
 
 
 class Ended(Strict):
     """How a run ended."""
 
     objective: float
-    reason: Reason  # pyright: ignore[reportInvalidTypeForm]
+    reason: StopReason
     history: list[Line]
 
 
@@ -68,7 +63,7 @@ class State(Strict):
 
     population: Amount
     personal: Amount
-    reason: Reason  # pyright: ignore[reportInvalidTypeForm]
+    reason: StopReason
     coded: float | None
     updated: float | None
     is_fixed: bool
@@ -114,45 +109,41 @@ def read_checkpoint(path: Any) -> Checkpoint:
     with container.naming(path, container.CHECKPOINT):
         Header.model_validate_json(json.dumps(content))
         model = decode_model(content["model"], content["parameters"], arrays)
-        _check_sizes(content, arrays, model.resolve("transformation"))
+        _check_arrays(content, arrays, model.resolve("transformation"))
+        if content["best"] is not None:
+            _check_results(under("results/", arrays))
         check_codes(under("site/", arrays), content["chosen"][0])
-        _check_results(under("results/", arrays))
         _unpack(checkpoint)
     return checkpoint
 
 
-def _check_sizes(content: dict[str, Any], arrays: Arrays, transform: Transform) -> None:
+def _check_arrays(content: dict[str, Any], arrays: Arrays, transform: Transform) -> None:
     """Raise `ValueError` if arrays do not agree with the header, or are not finite."""
     n_atoms, length, *_ = content["chosen"]
     n_channels = arrays["broadcast/dictionary"].shape[-1]
     shapes = broadcast_shapes(transform, n_atoms, length, n_channels)
-    needed = (
-        prefixed("broadcast/", shapes)
-        | prefixed("best/", shapes)
-        | {"draws": (624,), "site/round": (1,)}
-    )
+    shapes = prefixed("broadcast/", shapes) | prefixed("best/", shapes)
+    shapes |= {"draws": (624,), "site/round": (1,)}
     if content["best"] is not None:
-        n_subjects, n_events = (len(arrays[f"results/{name}"]) for name in ("counts", "onset"))
+        results = under("results/", arrays)
+        n_subjects, n_events = len(results["counts"]), len(results["onset"])
+        by_atom = n_subjects, n_atoms
         n_params = transform.n_params(length, n_channels)
-        needed |= {"results/params": (n_subjects, n_atoms, n_params)}
-        needed |= {"results/counts": (n_subjects, n_atoms), "results/error": (n_subjects,)}
-        for name in ("subject", "onset", "atom", "amplitude"):
-            needed[f"results/{name}"] = (n_events,)
+        own = {"params": (*by_atom, n_params), "counts": by_atom, "error": (n_subjects,)}
+        own |= dict.fromkeys(("subject", "onset", "atom", "amplitude"), (n_events,))
+        shapes |= prefixed("results/", own)
     for name, array in arrays.items():
-        kind = "iu" if name in WHOLE else "iuf"
-        if name in needed and (array.shape != needed[name] or array.dtype.kind not in kind):
-            raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {needed[name]}")
-        is_finite = name.endswith("/dictionary") or name.startswith("site/block")
-        if is_finite and not np.isfinite(array).all():
+        kinds, shape = "iu" if name in WHOLE else "iuf", shapes.get(name)
+        if shape is not None and (array.shape != shape or array.dtype.kind not in kinds):
+            raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {shape}")
+        if name.endswith("/dictionary") and not np.isfinite(array).all():
             raise ValueError(f"`{name}` is not finite")
 
 
 def _check_results(arrays: Arrays) -> None:
-    """Raise `ValueError` if the results of the best run, if there is one, cannot be right."""
-    if not arrays:
-        return
-    (n_subjects, n_atoms), used = arrays["counts"].shape, arrays["counts"] > 0
-    for name, most in (("subject", n_subjects), ("atom", n_atoms)):
+    """Raise `ValueError` if the results of the best run cannot be right."""
+    used = arrays["counts"] > 0
+    for name, most in zip(("subject", "atom"), used.shape, strict=True):
         if not ((arrays[name] >= 0) & (arrays[name] < most)).all():
             raise ValueError(f"`results/{name}` is not between 0 and {most - 1}")
     if not np.isfinite(arrays["params"][used]).all() or not np.isfinite(arrays["amplitude"]).all():
@@ -179,9 +170,7 @@ def fit_with_checkpoints(
     the fit is done or another fit has written its checkpoint to the same path. A checkpoint that
     cannot be written gives a `CheckpointWarning`, and the fit continues.
     """
-    check_place(runtime)
-    check_arguments(model)
-    cohort = as_any_cohort(cohort)
+    cohort = prepare(model, cohort, runtime)
     identity = identify(cohort)
     moment, failed = None, []
     if resume is None:
@@ -191,9 +180,11 @@ def fit_with_checkpoints(
         chosen = Choices(*resume.content["chosen"])
         moment = _unpack(resume)
 
-    def save(take: Callable[[], Moment]) -> bool:
+    def save(take: Callable[[Path], Moment]) -> bool:
+        if path is None:
+            return True
         try:
-            content, arrays = _pack(take())
+            content, arrays = _pack(take(Path(path)))
             content |= {
                 "version": __version__,
                 "model": type(model).__name__,
@@ -215,10 +206,7 @@ def fit_with_checkpoints(
             return False
         return True
 
-    watch = Watch(report, resumed=moment)
-    if path is not None:
-        watch = Watch(report, Path(path), save, moment)
-    learn(model, cohort, chosen, watch, runtime)
+    learn(model, cohort, chosen, Watch(report, save, moment), runtime)
     model.settings_ = settings
     return model
 
@@ -244,15 +232,13 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
         )
     arrays: Arrays = {}
     now, before = encode_parameters(model, arrays), resume.content["parameters"]
-    for name in now:
-        same = now[name] == before.get(name)
-        if f"parameter/{name}" in arrays and same:
-            pair = arrays[f"parameter/{name}"], resume.arrays[f"parameter/{name}"]
-            same = np.array_equal(*pair)
+    for name, value in now.items():
+        own, other = (found.get(f"parameter/{name}", ()) for found in (arrays, resume.arrays))
+        same = value == before.get(name) and np.array_equal(own, other)
         if not same and name not in MAY_DIFFER:
             raise InvalidParameterError(
                 f"The checkpoint is of a fit with `{name}={before.get(name)!r}`, not "
-                f"`{name}={now[name]!r}`. Resume with the same arguments, or start again."
+                f"`{name}={value!r}`. Resume with the same arguments, or start again."
             )
     if resume.content["cohort"] != identity:
         raise InvalidParameterError(
@@ -263,41 +249,29 @@ def _check_same(resume: Checkpoint, model: BaseCDL, identity: str) -> None:
 
 def pack_state(state: FitState, history: History, site: Arrays) -> tuple[dict[str, Any], Arrays]:
     """Return a fit between two rounds as JSON and arrays; ``site`` is the subjects' state."""
-    content = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "broadcast"}
-    content |= {"reason": state.reason.value, "history": [astuple(r) for r in history.records]}
-    arrays = prefixed("broadcast/", state.broadcast.to_arrays()) | prefixed("site/", site)
+    content = {**vars(state), "reason": state.reason.value, "history": _lines(history)}
+    arrays = content.pop("broadcast").to_arrays()
+    arrays = prefixed("broadcast/", arrays) | prefixed("site/", site)
     return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
 
 
 def unpack_state(content: dict[str, Any], arrays: Arrays) -> tuple[FitState, History, Arrays]:
     """Return the state, the history and the subjects' state that `pack_state` packed."""
-    values = {f.name: content[f.name] for f in fields(FitState) if f.name != "broadcast"}
-    values["reason"] = StopReason(content["reason"])
+    values = {name: content[name] for name in State.model_fields}
+    history = _read_history(values.pop("history"))
+    values["reason"] = StopReason(values["reason"])
     state = FitState(Broadcast(**under("broadcast/", arrays)), **values)
-    return state, _read_history(content["history"]), under("site/", arrays)
-
-
-def pack_end(end: End) -> dict[str, Any]:
-    """Return the end of a fit without its arrays, as JSON data."""
-    lines = [list(astuple(record)) for record in end.history.records]
-    return {"objective": end.objective, "reason": end.stop_reason.value, "history": lines}
-
-
-def unpack_end(content: dict[str, Any], last: Broadcast, results: Results) -> End:
-    """Return the end of a fit that `pack_end` packed."""
-    reached = content["objective"], StopReason(content["reason"])
-    history = _read_history(content["history"])
-    return End(last.dictionary, *reached, history, results, last.precision)
+    return state, history, under("site/", arrays)
 
 
 def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
-    best = moment.best
     _, key, *draws = moment.draws
     content, arrays = pack_state(moment.state, moment.history, moment.site)
-    arrays["draws"] = np.asarray(key)
     content |= {"restart": moment.restart, "draws": draws, "best": None}
-    if best is not None:
-        content["best"] = pack_end(best)
+    arrays["draws"] = np.asarray(key)
+    if (best := moment.best) is not None:
+        reason, lines = best.stop_reason.value, _lines(best.history)
+        content["best"] = {"objective": best.objective, "reason": reason, "history": lines}
         arrays |= prefixed("best/", best.broadcast.to_arrays())
         arrays |= prefixed("results/", vars(best.results))
     return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
@@ -306,11 +280,16 @@ def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
 def _unpack(checkpoint: Checkpoint) -> Moment:
     content, arrays = checkpoint.content, checkpoint.arrays
     state, history, site = unpack_state(content, arrays)
-    best, draws = None, ("MT19937", arrays["draws"], *content["draws"])
-    if content["best"] is not None:
-        last, results = (under(prefix, arrays) for prefix in ("best/", "results/"))
-        best = unpack_end(content["best"], Broadcast(**last), Results(**results))
+    draws, best = ("MT19937", arrays["draws"], *content["draws"]), None
+    if (ended := content["best"]) is not None:
+        last, results = Broadcast(**under("best/", arrays)), Results(**under("results/", arrays))
+        reached = ended["objective"], StopReason(ended["reason"]), _read_history(ended["history"])
+        best = End(last.dictionary, *reached, results, last.precision)
     return Moment(content["restart"], state, history, draws, best, site)
+
+
+def _lines(history: History) -> list[tuple[Any, ...]]:
+    return [astuple(record) for record in history.records]
 
 
 def _read_history(lines: Any) -> History:

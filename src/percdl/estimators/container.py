@@ -24,10 +24,7 @@ MODEL, CHECKPOINT, FEDERATION = "percdl", "percdl-checkpoint", "percdl-federatio
 NAMES = {
     MODEL: ("a PerCDL model file", "Pass a file written by `model.save`."),
     CHECKPOINT: ("a checkpoint of a fit", "Finish that fit: `percdl fit --resume FILE`."),
-    FEDERATION: (
-        "the state of a site in a federated fit",
-        "Continue that fit: `percdl federate join`.",
-    ),
+    FEDERATION: ("the state of a federated fit", "Continue that fit: `percdl federate join`."),
 }
 
 Arrays = dict[str, np.ndarray]
@@ -99,9 +96,9 @@ def prefixed(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
     return {f"{prefix}{name}": value for name, value in values.items()}
 
 
-def under(prefix: str, arrays: Arrays) -> Arrays:
-    """Return the arrays with a prefix, by the rest of their names."""
-    return {name.removeprefix(prefix): x for name, x in arrays.items() if name.startswith(prefix)}
+def under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values with a prefix, by the rest of their names."""
+    return {name.removeprefix(prefix): x for name, x in values.items() if name.startswith(prefix)}
 
 
 @contextmanager

@@ -179,7 +179,7 @@ class Segments:
             signals = fill(self.cohort, chunk, n_masks, self.found.dtype, self.unit)
             signals = jax.device_put(signals)
             atoms = self.found.atoms_of(chunk.subjects).astype(self.found.dtype)
-            atoms = jax.device_put(_pad(atoms, chunk.rows))
+            atoms = jax.device_put(pad_rows(atoms, chunk.rows))
             for start in range(0, len(here), self.batch):
                 some = slice(start, start + self.batch)
                 yield self._cut(signals, atoms, chosen[here[some]], row[some])
@@ -188,8 +188,8 @@ class Segments:
         size = self.batch
         whole = (row, self.atom[events], self.onset[events])
         real = (self.duration[events], self.usual[events])
-        columns = [_pad(x, size).astype(np.int32) for x in whole]
-        columns += [_pad(x, size).astype(self.found.dtype) for x in real]
+        columns = [pad_rows(x, size).astype(np.int32) for x in whole]
+        columns += [pad_rows(x, size).astype(self.found.dtype) for x in real]
         cut = cut_cycles(signals, atoms, *columns)
         return Batch(events, level_cycles(cut, self.found.n_terms) if self.found.n_terms else cut)
 
@@ -203,8 +203,8 @@ class Segments:
         parts: Any = [
             [np.asarray(x)[: len(b.events)] for x in b.cut] for b in self.batches(chosen)
         ]
-        cut = Cut(*(_pad(np.concatenate(x), BATCH) for x in zip(*parts, strict=True)))
-        counts = _pad(np.ones(len(chosen), self.found.dtype), BATCH)
+        cut = Cut(*(pad_rows(np.concatenate(x), BATCH) for x in zip(*parts, strict=True)))
+        counts = pad_rows(np.ones(len(chosen), self.found.dtype), BATCH)
         start = np.zeros((BATCH, q), self.found.dtype)
         return np.asarray(estimate_price(cut, self.table, start, counts), float)
 
@@ -243,7 +243,8 @@ class Segments:
         return table
 
 
-def _pad(x: np.ndarray, size: int) -> Any:
+def pad_rows(x: np.ndarray, size: int) -> Any:
+    """Append rows of zeros, up to the size of a batch."""
     return np.pad(x, ((0, size - len(x)), *((0, 0),) * (x.ndim - 1)))
 
 

@@ -201,10 +201,6 @@ class Described(HyperParameters):
         X : Cohort or arrays, optional
             The recordings of the annotations, by default those of the fit.
 
-        Returns
-        -------
-        self
-
         Examples
         --------
         >>> from percdl import PopCDL, make_synthetic
@@ -221,6 +217,25 @@ class Described(HyperParameters):
         self.marks_ = (*(old for old in self.marks_ if old.name not in names), *new)
         return self
 
+    def unmark(self: Self, name: str) -> Self:
+        """Remove the landmark of this name.
+
+        Examples
+        --------
+        >>> from percdl import PopCDL, make_synthetic
+        >>> truth = make_synthetic(2, random_state=0)
+        >>> model = PopCDL(penalty=1.0, init=truth.dictionary).find(truth.cohort)
+        >>> model.mark("peak", 1, 0.12).unmark("peak").marks_
+        ()
+        """
+        check_is_fitted(self)
+        kept = tuple(mark for mark in self.marks_ if mark.name != name)
+        if len(kept) == len(self.marks_):
+            known = ", ".join(repr(mark.name) for mark in kept) or "none"
+            raise InvalidParameterError(f"There is no landmark {name!r}. The model has {known}.")
+        self.marks_ = kept
+        return self
+
     def landmarks(
         self, X: Any = None, *, events: pd.DataFrame | None = None, level: float = 0.01
     ) -> pd.DataFrame:
@@ -228,10 +243,7 @@ class Described(HyperParameters):
 
         Parameters
         ----------
-        X : Cohort or arrays, optional
-            The recordings, by default those of the fit; others are personalized first.
-        events : DataFrame, optional
-            Cycles in place of those that the model finds, see `cycles`.
+        X, events : as in `cycles`
         level : float, default=0.01
             A wave is present if its gain, estimated near the landmark, is significantly above
             zero at this level.
@@ -287,8 +299,7 @@ class Described(HyperParameters):
 
         Parameters
         ----------
-        X : Cohort or arrays, optional
-            The recordings, by default those of the fit; others are personalized first.
+        X : as in `cycles`
         level : float, default=0.001
             An event is of kind "other" if residuals as large as its own have less than this
             probability among the events of the person.
@@ -313,8 +324,7 @@ class Described(HyperParameters):
 
         Parameters
         ----------
-        X : Cohort or arrays, optional
-            As in `kinds`.
+        X : as in `cycles`
 
         Returns
         -------
@@ -338,8 +348,8 @@ class Described(HyperParameters):
 
         Parameters
         ----------
-        X : Cohort or arrays, optional
-            As in `kinds`. Not needed for the people of the fit, even if the model was loaded.
+        X : as in `cycles`
+            Not needed for the people of the fit, even if the model was loaded.
 
         Returns
         -------
@@ -352,44 +362,40 @@ class Described(HyperParameters):
         """
         from percdl.estimators.people import describe_parameters
 
-        check_is_fitted(self)
-        found = self.personalization_ if X is None else self._express(self._check_new(X))
-        return describe_parameters(self, found)
+        return describe_parameters(self, self._described(X, needed=False)[0])
 
     def summary(self, X: Any = None) -> Summary:
-        """Summarize a fit on one screen: settings, results, and recordings to check.
+        """Return a `Summary` of a fit on one screen: settings, results, and recordings to check.
+
+        Print it; notebooks show it as HTML, rich shows it in colour.
 
         Parameters
         ----------
         X : Cohort or arrays, optional
             The recordings of the fit, if the model does not hold them. Without recordings, the
             summary has no errors and no quality of cycles.
-
-        Returns
-        -------
-        Summary
-            Print it; notebooks show it as HTML, and rich in colour.
         """
         from percdl.estimators.summary import summarize
 
-        check_is_fitted(self)
         return summarize(self, X)
 
     def _html_repr(self) -> str:
         """Return the summary of a fitted model for notebooks, or the diagram of scikit-learn."""
         from percdl.estimators.summary import summarize
 
-        if not hasattr(self, "dictionary_"):
-            return super()._html_repr()
-        return summarize(self, quick=True)._repr_html_()
+        is_fitted = hasattr(self, "dictionary_")
+        return summarize(self, quick=True)._repr_html_() if is_fitted else super()._html_repr()
 
-    def _described(self, X: Any) -> tuple[Personalization, AnyCohort]:
-        """Return recordings, by default those of the fit, and how the model describes them."""
+    def _described(self, X: Any, needed: bool = True) -> tuple[Personalization, Any]:
+        """Return how the model describes recordings, by default those of the fit, and them.
+
+        If the model does not hold them, that is an error or, unless ``needed``, None.
+        """
         check_is_fitted(self)
         if X is not None:
             cohort = self._check_new(X)
             return self._express(cohort), cohort
-        if self.recordings_ is None:
+        if needed and self.recordings_ is None:
             raise InvalidParameterError(
                 "The model does not hold the recordings it was fitted on: model files, pickles "
                 "and fits from disk leave them out. Pass them as X."
@@ -397,7 +403,6 @@ class Described(HyperParameters):
         return self.personalization_, self.recordings_
 
     def _find_cycles(self, X: Any = None, events: Any = None, **options: Any) -> Cycles:
-        """Return the cycles of recordings, by default those of the fit."""
         from percdl.estimators.cycles import find_cycles
 
         return find_cycles(*self._described(X), events, **options)

@@ -20,31 +20,16 @@ from percdl.algorithm.loop import run_percdl
 from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import FitState, History, StopReason, begin
+from percdl.estimators import start, validation
 from percdl.estimators.kinds import settle_kinds, warn_alike
 from percdl.estimators.personalization import Personalization
-from percdl.estimators.start import (
-    Choices,
-    Source,
-    choose,
-    first_dictionary,
-    given_atoms,
-    make_settings,
-    revive_atoms,
-)
+from percdl.estimators.start import Choices
 from percdl.estimators.suspects import warn_suspects
-from percdl.estimators.validation import (
-    check_samples,
-    overflow,
-    warn_inactive,
-    warn_offset,
-    warn_unmet,
-)
 from percdl.exceptions import InvalidParameterError, NoActivationWarning, NumericalError
-from percdl.runtimes.partitioned import host_fit
+from percdl.runtimes.partitioned import check_place, host_fit
 from percdl.runtimes.protocol import HostedFit, Place
 from percdl.seeds import as_random_state
-from percdl.signals import AnyCohort, Cohort
-from percdl.signals.recording import Correction
+from percdl.signals import AnyCohort, Cohort, as_any_cohort
 from percdl.steps.dictionary import normalize
 
 if TYPE_CHECKING:
@@ -70,26 +55,16 @@ class End:
 
 @dataclass(frozen=True)
 class Moment:
-    """A fit between two rounds.
+    """A fit between two rounds of the run ``restart``.
 
-    Attributes
-    ----------
-    restart : int
-        Which run this is.
-    state, history
-        How far it has come.
-    draws : tuple
-        State of the random generator.
-    best : End or None
-        The best of the runs before.
-    site : dict of arrays
-        The state of the subjects; empty at the end of a fit, when ``best`` holds the result.
+    ``draws`` is the state of the random generator, ``best`` the best of the runs before, and
+    ``site`` the state of the subjects. At the end of a fit it is empty: ``best`` is the result.
     """
 
     restart: int
     state: FitState
     history: History
-    draws: tuple
+    draws: Any
     best: End | None
     site: dict[str, np.ndarray]
 
@@ -99,14 +74,20 @@ class Watch:
     """The callbacks of a fit, and its initial state.
 
     ``save(take)`` is called after each round, then ``report(phase, round, objective)``; once
-    more at the end. It writes the moment that ``take()`` returns to ``path``, and returns whether
-    both succeeded. With ``resumed``, the fit continues from there.
+    more at the end. It writes the moment ``take(path)`` to that path, and returns whether both
+    succeeded. With ``resumed``, the fit continues from there.
     """
 
     report: Callable[[str, int, float], None]
-    path: Path | None = None
-    save: Callable[[Callable[[], Moment]], bool] = lambda take: True
+    save: Callable[[Callable[[Path], Moment]], bool] = lambda take: True
     resumed: Moment | None = None
+
+
+def prepare(model: BaseCDL, X: Any, runtime: Any) -> AnyCohort:
+    """Return the recordings of a fit as a cohort; raise if an argument is invalid."""
+    check_place(runtime)
+    validation.check_arguments(model)
+    return as_any_cohort(X)
 
 
 def count_runs(model: BaseCDL) -> int:
@@ -129,16 +110,13 @@ def run_restarts(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, watch: Watch, place: Place | None
 ) -> End:
     """Run from each first dictionary; return the end with the lowest objective."""
-    runtime = host_fit(place, cohort, settings, settings.chunk_rows)
+    runtime, is_saved = host_fit(place, cohort, settings), False
     try:
-        check_samples(cohort)  # the runtime has measured them as it took them up
-        warn_offset(cohort, settings.dtype, type(model).__name__)
+        validation.check_samples(cohort)  # the runtime has measured them as it took them up
+        validation.warn_offset(cohort, settings.dtype, type(model).__name__)
         end, is_saved = _run_restarts(model, cohort, settings, watch, runtime)
-    except BaseException:
-        # A checkpoint may refer to these files.
-        runtime.close(keep=True)
-        raise
-    runtime.close(keep=not is_saved)
+    finally:
+        runtime.close(keep=not is_saved)  # an earlier checkpoint may refer to its files
     return end
 
 
@@ -149,83 +127,66 @@ def _run_restarts(
     rng = as_random_state(model.random_state)
     revive = None  # a given dictionary is not changed
     if isinstance(model.init, str):
-        revive = partial(revive_atoms, cohort=cohort, settings=settings, rng=rng)
+        revive = partial(start.revive_atoms, cohort=cohort, settings=settings, rng=rng)
     first, best, resumed = 0, None, watch.resumed
-    if resumed is not None and resumed.best is not None and not resumed.site:
-        return resumed.best, True
     if resumed is not None:
+        if resumed.best is not None and not resumed.site:
+            return resumed.best, True
         runtime.restore(resumed.site)
         rng.set_state(resumed.draws)
         first, best = resumed.restart, resumed.best
     for restart in range(first, count_runs(model)):
         if resumed is not None:
-            history, start, resumed = resumed.history, resumed.state, None
+            history, begun, resumed = resumed.history, resumed.state, None
         else:
             history = History()
-            start = first_dictionary(model.init, cohort, settings, rng, restart)
+            begun = start.first_dictionary(model.init, cohort, settings, rng, restart)
 
         def save(state: FitState, restart=restart, history=history, best=best) -> None:
-            if watch.path is not None:
-                moment = Moment(restart, state, history, _draws(rng), best, {})
-                if watch.save(partial(_with_site, moment, runtime, watch.path)):
-                    runtime.settle()
+            moment = partial(Moment, restart, state, history, rng.get_state(), best)
+            if watch.save(lambda path: moment(runtime.snapshot(path))):
+                runtime.settle()
 
-        outcome = run_percdl(runtime, settings, start, history, watch.report, revive, save)
-        if best is None or outcome.sums.objective < best.objective:
-            best = End(
-                outcome.dictionary,
-                outcome.sums.objective,
-                outcome.stop_reason,
-                history,
-                runtime.results(),
-                outcome.precision,
-            )
+        outcome = run_percdl(runtime, settings, begun, history, watch.report, revive, save)
+        objective, reason = outcome.sums.objective, outcome.stop_reason
+        if best is None or objective < best.objective:
+            reached, results = (objective, reason, history), runtime.results()
+            best = End(outcome.dictionary, *reached, results, outcome.precision)
     assert best is not None  # there is at least one run
-    end = Moment(restart, begin(best.dictionary), history, _draws(rng), best, {})
-    return best, watch.save(lambda: end)
-
-
-def _with_site(moment: Moment, runtime: HostedFit, path: Path) -> Moment:
-    return replace(moment, site=runtime.snapshot(path))
-
-
-def _draws(rng: np.random.RandomState) -> tuple:
-    return tuple(rng.get_state(legacy=True))
+    end = Moment(restart, begin(best.dictionary), history, rng.get_state(), best, {})
+    return best, watch.save(lambda path: end)
 
 
 def learn(
-    model: BaseCDL,
-    cohort: AnyCohort,
-    chosen: Choices,
-    watch: Watch,
-    runtime: Place | None = None,
-) -> BaseCDL:
-    """Fit a model with hyper-parameters that are numbers, and return it."""
-    settings, name = make_settings(model, cohort, chosen), type(model).__name__
+    model: BaseCDL, cohort: AnyCohort, chosen: Choices, watch: Watch, runtime: Place | None = None
+) -> None:
+    """Fit a model with hyper-parameters that are numbers."""
+    settings, name = start.make_settings(model, cohort, chosen), type(model).__name__
     try:
         end = run_restarts(model, cohort, settings, watch, runtime)
     except NumericalError as error:
         # The rounds only see sums, so the offending recording is found here.
-        raise overflow(np.nan, cohort, settings.dtype, name) from error
+        raise validation.overflow(np.nan, cohort, settings.dtype, name) from error
     path = None
     # A list of lengths says how many atoms there are, and so do corrections that name them.
     is_open = isinstance(model.init, str) and not chosen.atom_lengths
-    if model.n_atoms == "auto" and is_open and not _name_atoms(cohort.corrections):
+    named = (each.atom for own in cohort.corrections.values() for each in own)
+    if model.n_atoms == "auto" and is_open and all(atom is None for atom in named):
 
         def rerun(atoms: np.ndarray) -> End:
             again: Any = clone(model)
             again.set_params(n_atoms=len(atoms), init=atoms)
-            own = make_settings(again, cohort, chosen._replace(n_atoms=len(atoms)))
+            own = start.make_settings(again, cohort, chosen._replace(n_atoms=len(atoms)))
             return run_restarts(again, cohort, own, Watch(watch.report), runtime)
 
         end, path = settle_kinds(end, cohort, settings, rerun)
         chosen = chosen._replace(n_atoms=len(end.dictionary))
-        settings = make_settings(model, cohort, chosen)
+        settings = start.make_settings(model, cohort, chosen)
     adopt(model, end, chosen, cohort, settings)
     model.kinds_path_ = path
-    warn_unmet(cohort, settings, end.results)
+    validation.warn_unmet(cohort, settings, end.results)
     if model.n_activations_.any():
-        warn_inactive(model.n_activations_, cohort)
+        validation.warn_inactive(model.n_activations_, cohort)
         if path is None and settings.transform.shares_structure:
             signed = bool(settings.disjoint_coder.signed)
             warn_alike(model.dictionary_, model.n_activations_, signed)
@@ -233,36 +194,32 @@ def learn(
         model.stop_reason_ = StopReason.NO_ACTIVATIONS.value
         warnings.warn(model.stop_reason_, NoActivationWarning, stacklevel=3)
     model.suspects_ = warn_suspects(cohort, settings, end.results, fitted=True)
-    return model
 
 
-def _name_atoms(corrections: dict[str, tuple[Correction, ...]]) -> bool:
-    return any(each.atom is not None for own in corrections.values() for each in own)
-
-
-def find_given(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> None:
+def find_given(model: BaseCDL, X: Any, runtime: Any = None) -> None:
     """Make a model of the atoms that ``init`` gives, and find them in recordings."""
-    if given_atoms(model.init) is None:
+    cohort = prepare(model, X, runtime)
+    if start.given_atoms(model.init) is None:
         raise InvalidParameterError(
             f"`{type(model).__name__}.find` needs the atoms to look for: pass them as `init`, an "
             "array (n_atoms, atom_length, n_channels), or learn some with `fit`."
         )
-    chosen, history = choose(model, cohort), History()
-    settings = make_settings(model, cohort, chosen)
+    chosen, history = start.choose(model, cohort), History()
+    settings = start.make_settings(model, cohort, chosen)
     rng = as_random_state(model.random_state)
-    dictionary = normalize(first_dictionary(model.init, cohort, settings, rng))
+    dictionary = normalize(start.first_dictionary(model.init, cohort, settings, rng))
     model.dictionary_, model.prior_ = dictionary, None
     objective, results = run_on_frozen(model, cohort, settings, runtime)
     history.record("given", 0, "CSC", objective)
     end = End(dictionary, objective, StopReason.ROUNDS_DONE, history, results)
     adopt(model, end, chosen, cohort, settings)
     model.stop_reason_ = "The atoms were given; nothing was learned."
-    warn_inactive(model.n_activations_, cohort)
-    warn_unmet(cohort, settings, results)
+    validation.warn_inactive(model.n_activations_, cohort)
+    validation.warn_unmet(cohort, settings, results)
     model.suspects_ = warn_suspects(cohort, settings, results, fitted=False)
 
 
-def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: Settings) -> None:
+def adopt(model: BaseCDL, end: End, chosen: Choices, source: Any, settings: Settings) -> None:
     """Give a model the results of a fit, wherever it was run."""
     model.dictionary_ = end.dictionary
     model.prior_ = end.precision
@@ -284,11 +241,11 @@ def adopt(model: BaseCDL, end: End, chosen: Choices, source: Source, settings: S
 
 def express(model: BaseCDL, cohort: AnyCohort, runtime: Place | None = None) -> Personalization:
     """Express recordings with the dictionary of a fitted model."""
-    settings = make_settings(model, cohort)
+    settings = start.make_settings(model, cohort)
     _, results = run_on_frozen(model, cohort, settings, runtime)
     found = collect(model.dictionary_, cohort, settings, results)
-    warn_inactive(found.n_activations, cohort)
-    warn_unmet(cohort, settings, results)
+    validation.warn_inactive(found.n_activations, cohort)
+    validation.warn_unmet(cohort, settings, results)
     return replace(found, suspects=warn_suspects(cohort, settings, results, fitted=False))
 
 
@@ -296,20 +253,20 @@ def run_on_frozen(
     model: BaseCDL, cohort: AnyCohort, settings: Settings, runtime: Place | None = None
 ) -> tuple[float, Results]:
     """Return objective, codes and parameters of recordings for a fixed dictionary."""
-    hosted, name = host_fit(runtime, cohort, settings, settings.chunk_rows), type(model).__name__
+    hosted, name = host_fit(runtime, cohort, settings), type(model).__name__
     try:
-        check_samples(cohort)
-        warn_offset(cohort, settings.dtype, name)
+        validation.check_samples(cohort)
+        validation.warn_offset(cohort, settings.dtype, name)
         sums = hosted.express(Broadcast(model.dictionary_, precision=model.prior_))
         if not np.isfinite(sums.objective):
-            raise overflow(sums.objective, cohort, settings.dtype, name)
+            raise validation.overflow(sums.objective, cohort, settings.dtype, name)
         return sums.objective, hosted.results()
     finally:
         hosted.close()
 
 
 def collect(
-    dictionary: np.ndarray, source: Source, settings: Settings, results: Results
+    dictionary: np.ndarray, source: Any, settings: Settings, results: Results
 ) -> Personalization:
     """Turn results into tables; parameters of absent atoms become NaN (decision 11)."""
     results.params[results.counts == 0] = np.nan

@@ -33,15 +33,18 @@ SHORTEST = 3
 LARGEST_SEED = 2**32 - 1
 Length = Annotated[int, Ge(SHORTEST), Lt(TOO_LARGE)] | Duration
 # Arguments of version 0.1 and what replaces them.
+ROUNDS_OF_0_1 = {
+    "n_init": "population_rounds",
+    "n_perso": "personal_rounds",
+    "n_solver_steps": "solver_steps",
+}
 _ALGORITHM = "`algorithm=Algorithm({}=...)`"
 _CODER = "`coder=L0Coder({}=...)`"
 RENAMED = {
     "transform": "`transformation`",
     "penalty_ratio": '`penalty` as a share, such as `penalty="10%"`',
     "huber_delta": "`loss=Huber(delta)`",
-    "n_init": _ALGORITHM.format("population_rounds"),
-    "n_perso": _ALGORITHM.format("personal_rounds"),
-    "n_solver_steps": _ALGORITHM.format("solver_steps"),
+    **{old: _ALGORITHM.format(new) for old, new in ROUNDS_OF_0_1.items()},
     **{field.name: _ALGORITHM.format(field.name) for field in fields(Algorithm)},
     **{field.name: _CODER.format(field.name) for field in fields(L0Coder)},
 }
@@ -280,17 +283,14 @@ class HyperParameters(BaseEstimator):
     def resolve(self, name: str) -> Any:
         """Return an argument, or its default object for None, such as ``Algorithm()``."""
         value = getattr(self, name)
-        if value is not None:
-            return value
-        if name == "transformation":
+        if value is None and name == "transformation":
             from percdl import transforms
 
             return getattr(transforms, self._default_transformation)()
-        return {"coder": L0Coder(), "algorithm": Algorithm()}.get(name)
+        defaults = {"coder": L0Coder(), "algorithm": Algorithm()}
+        return defaults.get(name) if value is None else value
 
 
 def _arguments(value: Any) -> list[str]:
-    """Return the names of the arguments of a nested object."""
-    if not is_dataclass(value) or isinstance(value, type):
-        return []
-    return [field.name for field in fields(value) if field.init]
+    is_nested = is_dataclass(value) and not isinstance(value, type)
+    return [field.name for field in fields(value) if field.init] if is_nested else []

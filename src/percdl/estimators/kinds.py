@@ -42,8 +42,7 @@ def settle_kinds(
     """
     path = [_row("start", end)]
     for _ in range(MOST_CHANGES):
-        change = _propose(end.dictionary, end.results, cohort, settings)
-        if change is None:
+        if (change := _propose(end.dictionary, end.results, cohort, settings)) is None:
             break
         new = rerun(change.atoms)
         kept = not change.divides or (
@@ -69,38 +68,32 @@ def _propose(
 ) -> Change | None:
     """Return the first change that the atoms and their cycles suggest."""
     counts = results.counts.sum(0)
-    alike = find_alike(dictionary, bool(settings.disjoint_coder.signed))
-    if alike:
-        j, k, cosine = alike[0]
+    for j, k, cosine in find_alike(dictionary, bool(settings.disjoint_coder.signed))[:1]:
         gone, kept = (j, k) if counts[j] < counts[k] else (k, j)
         step = f"atom {gone} joins {kept} (cosine {cosine:.2f})"
         return Change(step, np.delete(dictionary, gone, axis=0), False)
     for atom in np.argsort(-counts, kind="stable"):
-        new = find_second_kind(results, cohort, settings, int(atom))
-        if new is not None:
-            mean, n_cycles = new
-            step = f"atom {atom} is divided ({n_cycles} cycles of another kind)"
-            return Change(step, np.append(dictionary, mean[None], axis=0), True)
+        second = _find_second_kind(results, cohort, settings, int(atom))
+        if len(second) >= FEWEST:
+            step = f"atom {atom} is divided ({len(second)} cycles of another kind)"
+            return Change(step, np.append(dictionary, second.mean(0)[None], axis=0), True)
     return None
 
 
-def find_second_kind(
+def _find_second_kind(
     results: Results, cohort: AnyCohort, settings: Settings, atom: int
-) -> tuple[np.ndarray, int] | None:
-    """Return the mean of a second kind among the cycles of an atom, and how many there are.
+) -> np.ndarray:
+    """Return the cycles of an atom that are of a second kind (n, L, P).
 
     Cycles are compared with the median cycle of the same person, so differences between people
-    do not create kinds. At most `MOST_CYCLES` are examined. None if all are of one kind.
+    do not create kinds. At most `MOST_CYCLES` are examined.
     """
     rows = list(_cut_cycles(results, cohort, settings, atom))
     if not rows:
-        return None
+        return np.empty(0)
     cycles, usual = (np.concatenate(part) for part in zip(*rows, strict=True))
     found = count_kinds(cycles - usual, settings.atom_length, np.random.default_rng(0))
-    sizes = np.bincount(found.kind)
-    if len(sizes) == 1 or sizes[1] < FEWEST:
-        return None
-    return cycles[found.kind == 1].mean(0), int(sizes[1])
+    return cycles[found.kind == 1]
 
 
 def _cut_cycles(

@@ -14,15 +14,25 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import norm
 
-from percdl.estimators.cycles import Cycles, Segments
+from percdl.estimators.cycles import Cycles, Segments, pad_rows
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
-from percdl.signals import AnyCohort
-from percdl.steps.cycles import local_gains, read_delay
+from percdl.parameters import Nonnegative
+from percdl.signals import AnyCohort, as_any_cohort
+from percdl.steps.cycles import local_gains, read_delay, straighten
 from percdl.steps.period import NORMAL_MAD
 
 # Half the width of a landmark's neighbourhood, in durations of the atom; at least 4 samples.
 NEAR = 0.1
+# Half the width of the part of the atom that is looked for in a person's usual cycle, in durations
+# of the atom. This is also the largest shift.
+MATCH = 0.05
+# A shift of `MATCH` has to explain this much more of the energy (a share).
+COST = 0.2
+# Number of people who are matched at once.
+N_MATCHED = 256
+# Channels with less energy beside their level, as a share, are constant up to rounding.
+LEAST_ENERGY = 1e-12
 # Level of the test that a wave is there.
 LEVEL = 0.01
 # Weight of the population in the spread of a person's gains, in cycles.
@@ -50,7 +60,7 @@ class Mark:
     name: str
     atom: int
     time: float
-    spread: float = 0.0
+    spread: Nonnegative = 0.0
     channel: str | None = None
 
 
@@ -75,20 +85,39 @@ def make_marks(
         raise InvalidParameterError(
             f"The annotations have no column {missing[0]!r}, only {', '.join(map(str, time))}."
         )
-    cycles = model._find_cycles(X)
+    cycles, cohort = model._find_cycles(X), model.recordings_ if X is None else as_any_cohort(X)
+    usual = average_cycles(cycles, cohort, atom)
     parts = [(name, time)] if name is not None else list(time.groupby("label"))
-    return [place_mark(str(own), rows, cycles, atom, channel) for own, rows in parts]
+    return [place_mark(str(own), rows, cycles, usual, atom, channel) for own, rows in parts]
 
 
 def place_mark(
-    name: str, annotations: pd.DataFrame, cycles: Cycles, atom: int, channel: str | None
+    name: str,
+    annotations: pd.DataFrame,
+    cycles: Cycles,
+    usual: Float[np.ndarray, "S L P"],
+    atom: int,
+    channel: str | None,
 ) -> Mark:
     """Return a landmark at the median of annotations, which the warps map to common time.
 
-    Every person counts once. Annotations outside of all cycles of the atom are not used.
+    Every person counts once. Annotations outside of all cycles of the atom are not used. The
+    place by the warps alone comes first; then people are matched there (`match_mark`).
     """
-    warp = _warp_of(channel, cycles.channels, cycles.found)
-    subject, time = _to_common(annotations, cycles, atom, warp)
+    rest = name, annotations, cycles, atom, channel
+    first = _place(*rest, np.zeros(len(usual)))
+    return _place(*rest, match_mark(first, cycles, usual))
+
+
+def _place(
+    name: str,
+    annotations: pd.DataFrame,
+    cycles: Cycles,
+    atom: int,
+    channel: str | None,
+    shift: np.ndarray,
+) -> Mark:
+    subject, time = _to_common(annotations, cycles, atom, channel, shift)
     if not len(time):
         raise InvalidParameterError(
             f"None of the {len(annotations)} annotations of {name!r} lies within a cycle of atom "
@@ -101,9 +130,12 @@ def place_mark(
 
 
 def _to_common(
-    annotations: pd.DataFrame, cycles: Cycles, atom: int, warp: int | None
+    annotations: pd.DataFrame, cycles: Cycles, atom: int, channel: str | None, shift: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return subjects and common times, in samples, of the annotations that lie in cycles."""
+    """Return subjects and common times, in samples, of the annotations that lie in cycles.
+
+    ``shift`` (S,) is subtracted from the times of each person.
+    """
     found = cycles.found
     length = found.dictionary.shape[1]
     subject = pd.Index(found.subjects).get_indexer(annotations["subject"].to_numpy(str))
@@ -126,7 +158,9 @@ def _to_common(
     time = (sample - cycles.table["onset_sample"].to_numpy(float)[event]) / step
     inside = time <= length - 1
     event, subject, time = event[inside], subject[inside], time[inside]
-    personal = np.clip(time - read_delay(cycles.own[event], time, length)[0], 0, length - 1)
+    delay = read_delay(cycles.own[event], time, length)[0]
+    personal = np.clip(time - delay - shift[subject], 0, length - 1)
+    warp = _warp_of(channel, cycles.channels, found)
     return subject, _read_warps(found, atom, warp)[0](subject, personal)
 
 
@@ -162,14 +196,18 @@ def _read_warps(found: Any, atom: int, warp: int | None) -> tuple[Any, Any]:
 
 
 def personal_times(
-    marks: tuple[Mark, ...], found: Personalization, sfreq: float, channels: tuple[str, ...]
+    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort
 ) -> Float[np.ndarray, "n S"]:
-    """Return the time of each landmark on each person's atom, in seconds; NaN without the atom."""
-    everyone = np.arange(len(found.subjects))
+    """Return the time of each landmark in each person's usual cycle, in seconds.
+
+    NaN for people without the atom.
+    """
+    found, sfreq, everyone = cycles.found, cycles.sfreq, np.arange(len(cycles.found.subjects))
+    shifts = find_shifts(marks, cycles, cohort)
     times = np.full((len(marks), len(everyone)), np.nan)
-    for row, mark in zip(times, marks, strict=True):
-        back = _read_warps(found, mark.atom, _warp_of(mark.channel, channels, found))[1]
-        own = back(everyone, mark.time * sfreq)[0] / sfreq
+    for row, mark, shift in zip(times, marks, shifts, strict=True):
+        back = _read_warps(found, mark.atom, _warp_of(mark.channel, cycles.channels, found))[1]
+        own = (back(everyone, mark.time * sfreq)[0] + shift) / sfreq
         row[:] = np.where(found.n_activations[:, mark.atom] > 0, own, np.nan)
     return times
 
@@ -195,10 +233,11 @@ def find_landmarks(
     marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort, level: float = LEVEL
 ) -> pd.DataFrame:
     """Return each landmark at each cycle, see `PerCDL.landmarks`."""
-    gains = _find_gains(marks, cycles, cohort)
+    shifts = find_shifts(marks, cycles, cohort)
+    gains = _find_gains(marks, cycles, cohort, shifts)
     frames = []
-    for mark, (gain, error) in zip(marks, gains, strict=True):
-        events, time, deviation = _carry(mark, cycles)
+    for mark, shift, (gain, error) in zip(marks, shifts, gains, strict=True):
+        events, time, deviation = _carry(mark, cycles, shift)
         rows = cycles.table.iloc[events][["subject", "atom", "onset_sample"]]
         scale = cycles.samples_per_step[events]
         sample = rows["onset_sample"].to_numpy() + time * scale
@@ -234,17 +273,116 @@ def _is_present(
         return norm.sf(gain / np.sqrt(np.maximum(spread, error**2))) < level
 
 
-def _carry(mark: Mark, cycles: Cycles) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def find_shifts(
+    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort
+) -> Float[np.ndarray, "n S"]:
+    """Return the shift of each landmark for each person, see `match_mark`."""
+    shifts = np.zeros((len(marks), len(cycles.found.subjects)))
+    for atom in {mark.atom for mark in marks}:
+        usual = average_cycles(cycles, cohort, atom)
+        for row, mark in zip(shifts, marks, strict=True):
+            if mark.atom == atom:
+                row[:] = match_mark(mark, cycles, usual)
+    return shifts
+
+
+def average_cycles(cycles: Cycles, cohort: AnyCohort, atom: int) -> Float[np.ndarray, "S L P"]:
+    """Return the mean of each person's cycles of an atom, without their delays.
+
+    NaN where none is observed. Cost O(E L P) for E events.
+    """
+    found = cycles.found
+    segments = _cut_again(cycles, cohort)
+    total = np.zeros((len(found.subjects), *found.dictionary.shape[1:]))
+    weight = np.zeros_like(total)
+    for events, cut in segments.batches(np.flatnonzero(segments.atom == atom)):
+        with jax.enable_x64(found.dtype == "float64"):
+            own = pad_rows(cycles.own[events], len(cut.atom)).astype(found.dtype)
+            parts = straighten(cut, segments.table, own)
+        values, seen = (np.asarray(x)[: len(events)] for x in parts)
+        values = values / segments.usual[events, None, None]
+        np.add.at(total, cycles.subject[events], values)
+        np.add.at(weight, cycles.subject[events], seen)
+    return np.divide(total, weight, out=np.full_like(total, np.nan), where=weight > 0)
+
+
+def match_mark(
+    mark: Mark, cycles: Cycles, usual: Float[np.ndarray, "S L P"]
+) -> Float[np.ndarray, " S"]:
+    """Return how many samples after the place given by the warp each person's landmark lies.
+
+    Warps are smooth and small, and cannot follow each wave. So the common atom near the landmark
+    is looked for in the person's usual cycle, near the time that the warp gives. The best shift
+    explains the largest share of the energy there, beside a level, as a mean over the channels
+    that are observed and not constant.
+    """
+    found, length = cycles.found, usual.shape[1]
+    one = slice(None) if mark.channel is None else [cycles.channels.index(mark.channel)]
+    reach = max(round(MATCH * length), 1)
+    shifts, tau = np.arange(-reach, reach + 1), mark.time * cycles.sfreq
+    warp = _warp_of(mark.channel, cycles.channels, found)
+    start = np.nan_to_num(_read_warps(found, mark.atom, warp)[1](np.arange(len(usual)), tau)[0])
+    wave = _read_samples(found.dictionary[[mark.atom]][..., one], shifts[None] + tau)[0]
+    times = start[:, None] + np.arange(-2 * reach, 2 * reach + 1)
+    height = np.zeros((len(usual), len(shifts)))
+    for first in range(0, len(usual), N_MATCHED):
+        some = slice(first, first + N_MATCHED)
+        height[some] = _compare(_read_samples(usual[some][..., one], times[some]), wave)
+    return _find_peak(height - COST * (shifts / reach) ** 2) - reach
+
+
+def _compare(
+    wide: Float[np.ndarray, "S m P"], wave: Float[np.ndarray, "w P"]
+) -> Float[np.ndarray, "S n"]:
+    """Return the share of the energy of cycles that a wave explains, at each of n places."""
+    usable = _varies(wide) & _varies(wave)
+    wave = wave - wave.mean(0)
+    near = np.lib.stride_tricks.sliding_window_view(wide, len(wave), axis=1)
+    near = near - near.mean(-1, keepdims=True)
+    product = np.maximum(np.einsum("sdpw,wp->sdp", near, wave), 0)
+    energy = (near**2).sum(-1) * (wave**2).sum(0)
+    share = np.divide(product**2, energy, out=np.zeros_like(energy), where=energy > 0)
+    total = np.where(usable[:, None], share, 0).sum(-1)
+    return total / np.maximum(usable.sum(-1, keepdims=True), 1)
+
+
+def _varies(x: Float[np.ndarray, "*S n P"]) -> np.ndarray:
+    """Return which channels are observed everywhere and not constant."""
+    return x.var(-2) > LEAST_ENERGY * (x**2).mean(-2)
+
+
+def _find_peak(height: Float[np.ndarray, "S n"]) -> Float[np.ndarray, " S"]:
+    """Return the position of the maximum of each row: that of a parabola through three points."""
+    rows, best = np.arange(len(height)), np.clip(height.argmax(1), 1, height.shape[1] - 2)
+    left, middle, right = (height[rows, np.add(best, i)] for i in (-1, 0, 1))
+    bend = np.minimum(left - 2 * middle + right, -1e-12)
+    return best + np.clip((left - right) / (2 * bend), -1, 1)
+
+
+def _read_samples(
+    x: Float[np.ndarray, "#S L P"], time: Float[np.ndarray, "S n"]
+) -> Float[np.ndarray, "S n P"]:
+    """Read rows at times, linearly; the ends are repeated."""
+    time = np.clip(time, 0, x.shape[1] - 1)
+    at = np.minimum(time.astype(int), x.shape[1] - 2)
+    rows = np.arange(len(x))[:, None]
+    return x[rows, at] + (time - at)[..., None] * (x[rows, at + 1] - x[rows, at])
+
+
+def _carry(
+    mark: Mark, cycles: Cycles, shift: Float[np.ndarray, " S"]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the cycles of a landmark, its time in each and its standard error, in samples.
 
-    Solves ``t - delay_e(t) = psi_s^-1(tau)``; the error is that of the delay (delta method) and
-    of the annotations.
+    Solves ``t - delay_e(t) = psi_s^-1(tau) + shift_s``; the error is that of the delay (delta
+    method) and of the annotations.
     """
     found, length = cycles.found, cycles.found.dictionary.shape[1]
     events = np.flatnonzero(cycles.table["atom"] == mark.atom)
     warp = _warp_of(mark.channel, cycles.channels, found)
     back = _read_warps(found, mark.atom, warp)[1]
     goal, rise = back(cycles.subject[events], mark.time * cycles.sfreq)
+    goal = goal + shift[cycles.subject[events]]
     own, time = cycles.own[events], goal
     for _ in range(N_NEWTON):
         delay, slope, _ = read_delay(own, time, length)
@@ -256,23 +394,22 @@ def _carry(mark: Mark, cycles: Cycles) -> tuple[np.ndarray, np.ndarray, np.ndarr
 
 
 def _find_gains(
-    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort
+    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort, shifts: np.ndarray
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the local gain and its error for each landmark at the cycles of its atom."""
     found, atoms = cycles.found, cycles.table["atom"].to_numpy()
     length, dtype = found.dictionary.shape[1], found.dtype
-    segments = Segments(found, cohort, max(cycles.own.shape[1] - 2, 0))
+    segments = _cut_again(cycles, cohort)
     times = np.zeros((len(marks), len(atoms)))
-    for row, mark in zip(times, marks, strict=True):
-        row[atoms == mark.atom] = _carry(mark, cycles)[1]
+    for row, mark, shift in zip(times, marks, shifts, strict=True):
+        row[atoms == mark.atom] = _carry(mark, cycles, shift)[1]
     gains, width = np.zeros((len(marks), 2, len(atoms))), np.asarray(max(NEAR * length, 4), dtype)
     for atom in sorted({mark.atom for mark in marks}):
         here = [i for i, mark in enumerate(marks) if mark.atom == atom]
         for events, cut in segments.batches(np.flatnonzero(atoms == atom)):
-            n_missing = len(cut.atom) - len(events)
-            own = np.pad(cycles.own[events], ((0, n_missing), (0, 0))).astype(dtype)
+            own = pad_rows(cycles.own[events], len(cut.atom)).astype(dtype)
             for i in here:
-                at = np.pad(times[i, events], (0, n_missing)).astype(dtype)
+                at = pad_rows(times[i, events], len(cut.atom)).astype(dtype)
                 with jax.enable_x64(dtype == "float64"):
                     local = local_gains(cut, segments.table, own, at, width)
                 gains[i][:, events] = np.stack(local)[:, : len(events)]
@@ -280,6 +417,11 @@ def _find_gains(
         (x[atoms == mark.atom], y[atoms == mark.atom])
         for (x, y), mark in zip(gains, marks, strict=True)
     ]
+
+
+def _cut_again(cycles: Cycles, cohort: AnyCohort) -> Segments:
+    """Return the segments that the cycles were fitted to."""
+    return Segments(cycles.found, cohort, max(cycles.own.shape[1] - 2, 0))
 
 
 def intervals(

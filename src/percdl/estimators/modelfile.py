@@ -3,78 +3,58 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import BaseModel, ConfigDict
 
+from percdl import transforms
 from percdl.algorithm.settings import Algorithm, Huber
 from percdl.algorithm.shapes import broadcast_shapes
 from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
-from percdl.estimators.hyperparameters import Motif
+from percdl.estimators.container import Arrays
+from percdl.estimators.hyperparameters import ROUNDS_OF_0_1, Motif
 from percdl.estimators.landmarks import Mark
 from percdl.estimators.percdl import IndCDL, PerCDL, PopCDL
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import ModelFileError
-from percdl.parameters import Count, Nonnegative, Positive, check_types, parameters_of
+from percdl.parameters import Count, Nonnegative, Positive, checked, parameters_of
 from percdl.signals.coerce import SupportsArray
 from percdl.steps.coders import L0Coder, L1Coder
-from percdl.transforms import (
-    Compose,
-    Free,
-    Gain,
-    Identity,
-    Modulation,
-    Rotation,
-    Shift,
-    TimeWarp,
-    Transform,
-)
-
-Arrays = dict[str, np.ndarray]
 
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
 # The classes that arguments may be of. A name in a file can only select from this table.
 CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
-        TimeWarp, Identity, Free, Rotation, Gain, Modulation, Shift, Compose, L0Coder, L1Coder,
-        Algorithm, Huber, Motif,
+        transforms.Compose, transforms.Free, transforms.Gain, transforms.Identity,
+        transforms.Modulation, transforms.Rotation, transforms.Shift, transforms.TimeWarp,
+        L0Coder, L1Coder, Algorithm, Huber, Motif,
     )
 }  # fmt: skip
-# Columns of the tables. Texts are in the header, numbers among the arrays (`SHAPES`).
-COLUMNS = {
-    "events_": ("subject", "atom", "onset_sample", "onset_seconds", "amplitude"),
-    "history_": ("phase", "round", "step", "objective", "seconds"),
-}
+# Kind and axes of the arrays and the columns of tables; not all models have those of `OPTIONAL`.
+# Texts are in the header, numbers among the arrays.
 SHAPES = {
-    "dictionary_": ("f", "K L P"),
-    "params_": ("f", "S K M"),
-    "n_activations_": ("i", "S K"),
+    "dictionary_": ("f", "KLP"),
+    "params_": ("f", "SKM"),
+    "n_activations_": ("i", "SK"),
+    "events_/subject": ("text", "E"),
     "events_/atom": ("i", "E"),
     "events_/onset_sample": ("i", "E"),
     "events_/onset_seconds": ("f", "E"),
     "events_/amplitude": ("f", "E"),
+    "events_/duration_samples": ("i", "E"),
+    "events_/duration_seconds": ("f", "E"),
+    "history_/phase": ("text", "H"),
     "history_/round": ("i", "H"),
+    "history_/step": ("text", "H"),
     "history_/objective": ("f", "H"),
     "history_/seconds": ("f", "H"),
 }
-# Columns and arrays that some models have.
-OPTIONAL = {
-    "events_/duration_samples": ("i", "E"),
-    "events_/duration_seconds": ("f", "E"),
-}
-SAME_SINCE_0_1 = (
-    "n_atoms", "atom_length", "penalty", "init", "n_restarts", "dtype", "random_state", "progress",
-)  # fmt: skip
-RENAMED_SINCE_0_1 = {
-    "n_init": "population_rounds",
-    "n_perso": "personal_rounds",
-    "n_solver_steps": "solver_steps",
-}
+OPTIONAL = ("events_/duration_samples", "events_/duration_seconds")
 
 
 class Strict(BaseModel):
@@ -101,14 +81,11 @@ class Fitted(Strict):
     processing_: list[str] | None = None  # unknown in files of early versions
 
 
-class Landmark(Strict):
-    """A landmark (`Mark`)."""
+class Tables(Strict):
+    """The columns of text of the tables; None for numbers."""
 
-    name: str
-    atom: int
-    time: float
-    spread: Nonnegative
-    channel: str | None
+    events_: dict[str, list[str] | None]
+    history_: dict[str, list[str] | None]
 
 
 class Header(Strict):
@@ -116,25 +93,26 @@ class Header(Strict):
 
     model: Literal["PerCDL", "PopCDL", "IndCDL"]
     parameters: dict[str, Any]
-    tables: dict[Literal["events_", "history_"], dict[str, list[str] | None]]
+    tables: Tables
     fitted: Fitted
     settings: dict[str, Any] | None = None
-    marks: list[Landmark] = []
+    marks: list[dict[str, Any]] = []
     atom_names: list[str] = []
 
 
 def save(model: BaseCDL, path: Any) -> None:
     """Write a fitted model; an existing file is replaced atomically."""
-    arrays, tables = {}, {table: {} for table in COLUMNS}
-    for name in SHAPES:
+    arrays, tables = {}, {"events_": {}, "history_": {}}
+    for name, (kind, _) in SHAPES.items():
         table, _, column = name.partition("/")
         values = getattr(model, table)
-        arrays[name] = np.ascontiguousarray(values[column] if column else values)
-    for table, columns in COLUMNS.items():
-        for column in columns:
-            is_number = f"{table}/{column}" in SHAPES
-            texts = getattr(model, table)[column].astype(str).tolist()
-            tables[table][column] = None if is_number else texts
+        if column and name not in OPTIONAL:
+            tables[table][column] = values[column].astype(str).tolist() if kind == "text" else None
+        values = values.get(column) if column else values
+        if values is not None and kind != "text":
+            arrays[name] = np.ascontiguousarray(values)
+    if model.prior_ is not None:
+        arrays["prior_"] = np.ascontiguousarray(model.prior_)
     content = {
         "model": type(model).__name__,
         "parameters": encode_parameters(model, arrays),
@@ -144,15 +122,9 @@ def save(model: BaseCDL, path: Any) -> None:
         "marks": [asdict(mark) for mark in model.marks_],
         "atom_names": list(model.atom_names_),
     }
-    for name in OPTIONAL:
-        table, _, column = name.partition("/")
-        if column in getattr(model, table):
-            arrays[name] = np.ascontiguousarray(getattr(model, table)[column])
-    if model.prior_ is not None:
-        arrays["prior_"] = np.ascontiguousarray(model.prior_)
     try:
         _rebuild(json.loads(json.dumps(content)), arrays)
-    except (TypeError, ValueError) as error:
+    except (LookupError, TypeError, ValueError) as error:
         raise ModelFileError(
             f"The model was changed after its fit, and would not load again ({error}). Nothing is "
             "written. Fit it again."
@@ -196,18 +168,17 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
     """Make a model of the content of a file."""
     header = Header.model_validate(content)
     model = decode_model(header.model, header.parameters, arrays)
+    marks = [checked(Mark(**mark)) for mark in header.marks]
+    model.marks_ = tuple(replace(mark, time=float(mark.time)) for mark in marks)
     _check_sizes(header, arrays, model)
-    for name in ("dictionary_", "params_", "n_activations_"):
-        setattr(model, name, arrays[name])
-    model.prior_ = arrays.get("prior_")
-    for table, columns in COLUMNS.items():
-        texts = header.tables[table]  # pyright: ignore[reportArgumentType]
-        numbers = container.under(f"{table}/", arrays)
-        data = {c: numbers[c] if c in numbers else pd.Series(texts[c], dtype=str) for c in columns}
-        setattr(model, table, pd.DataFrame(data | numbers))
-    model.settings_ = header.settings
-    model.marks_ = tuple(Mark(**dict(mark)) for mark in header.marks)
-    model.atom_names_ = tuple(header.atom_names)
+    for name in ("dictionary_", "prior_", "params_", "n_activations_"):
+        setattr(model, name, arrays.get(name))
+    for table, texts in header.tables:
+        data = {c: pd.Series(values, dtype=str) for c, values in texts.items()}
+        data |= container.under(f"{table}/", arrays)
+        columns = [column for column in container.under(f"{table}/", SHAPES) if column in data]
+        setattr(model, table, pd.DataFrame(data)[columns])
+    model.settings_, model.atom_names_ = header.settings, tuple(header.atom_names)
     for name, value in header.fitted:
         setattr(model, name, tuple(value) if isinstance(value, list) else value)
     model.atom_lengths_ = model.atom_lengths_ or (model.atom_length_,) * model.n_atoms_
@@ -216,61 +187,60 @@ def _rebuild(content: dict[str, Any], arrays: Arrays) -> BaseCDL:
 
 def _check_sizes(header: Header, arrays: Arrays, model: BaseCDL) -> None:
     """Raise `ValueError` if the sizes of arrays, lists and header do not agree."""
-    fitted, transform = header.fitted, model.resolve("transformation")
-    length, n_channels = fitted.atom_length_, fitted.n_channels_
-    of_events, phases, steps = (
-        header.tables[table].get(column) or ()  # pyright: ignore[reportArgumentType]
-        for table, column in (("events_", "subject"), ("history_", "phase"), ("history_", "step"))
-    )
-    n_params = transform.n_params(length, n_channels)
-    counts = fitted.n_atoms_, length, n_channels, len(fitted.subjects_), n_params
-    sizes = dict(zip("KLPSMEH", (*counts, len(of_events), len(phases)), strict=True))
-    shapes = SHAPES | {name: OPTIONAL[name] for name in OPTIONAL.keys() & arrays.keys()}
-    for name, (kind, axes) in shapes.items():
-        array, shape = arrays[name], tuple(sizes[axis] for axis in axes.split())
-        if array.dtype.kind != kind or array.shape != shape:
-            raise ValueError(f"`{name}` is {array.dtype} {array.shape}, not {kind} {shape}")
-    needed = shapes.keys() | array_names(header.parameters)
-    if "prior_" in arrays:
-        needed = needed | {"prior_"}
-        prior = broadcast_shapes(transform, *arrays["dictionary_"].shape).get("precision")
-        if arrays["prior_"].shape != prior:
-            raise ValueError(f"`prior_` has the shape {arrays['prior_'].shape}")
-    for agree, what in (
-        (arrays.keys() == needed, "it holds other arrays than a model has"),
-        (
-            len(fitted.channels_) == len(fitted.units_) == n_channels,
-            f"`channels_` and `units_` are not of {n_channels} channels",
+    fitted, names, transform = header.fitted, header.atom_names, model.resolve("transformation")
+    n_atoms, length, n_channels = fitted.n_atoms_, fitted.atom_length_, fitted.n_channels_
+    found: dict[str, Any] = {name: (x.dtype.kind, x.shape) for name, x in arrays.items()}
+    for table, columns in header.tables:
+        texts = {name: x for name, x in columns.items() if x is not None}
+        found |= {f"{table}/{name}": ("text", (len(x),)) for name, x in texts.items()}
+    (n_events,), (n_steps,) = found["events_/subject"][1], found["history_/phase"][1]
+    sizes = {"K": n_atoms, "L": length, "P": n_channels, "S": len(fitted.subjects_)}
+    sizes |= {"M": transform.n_params(length, n_channels), "E": n_events, "H": n_steps}
+    needed = {
+        name: (kind, tuple(sizes[axis] for axis in axes))
+        for name, (kind, axes) in SHAPES.items()
+        if name in found or name not in OPTIONAL
+    }
+    for name, shape in needed.items():
+        if found[name] != shape:
+            raise ValueError(f"`{name}` is {found[name]}, not {shape}")
+    own, prior = array_names(header.parameters), arrays.keys() & {"prior_"}
+    of_prior = broadcast_shapes(transform, n_atoms, length, n_channels).get("precision")
+    lengths = fitted.atom_lengths_
+    agreements = {
+        "it holds other arrays than a model has": found.keys() == needed.keys() | own | prior,
+        f"`prior_` is not of shape {of_prior}": not prior or arrays["prior_"].shape == of_prior,
+        f"`channels_` and `units_` are not of {n_channels} channels": (
+            len(fitted.channels_) == len(fitted.units_) == n_channels
         ),
-        (
-            len(fitted.atom_lengths_) in (0, fitted.n_atoms_)
-            and max(fitted.atom_lengths_, default=length) == length,
-            f"`atom_lengths_` are not those of {fitted.n_atoms_} atoms",
+        f"`atom_lengths_` are not those of {n_atoms} atoms": (
+            len(lengths) in (0, n_atoms) and max(lengths, default=length) == length
         ),
-        (len(steps) == len(phases), "the columns of `history_` are of different lengths"),
-        ({*of_events} <= {*fitted.subjects_}, "`events_` names a subject not in `subjects_`"),
-        (
-            all(0 <= mark.atom < fitted.n_atoms_ for mark in header.marks)
-            and {mark.channel for mark in header.marks} <= {None, *fitted.channels_},
-            "a landmark is on an atom or a channel that is not there",
+        "`events_` names a subject not in `subjects_`": (
+            {*(header.tables.events_["subject"] or ())} <= {*fitted.subjects_}
         ),
-        (
-            len(header.atom_names) == len({*header.atom_names} - {""})
-            and len(header.atom_names) in (0, fitted.n_atoms_),
-            f"there are not {fitted.n_atoms_} different names of atoms",
+        "a landmark is on an atom or a channel that is not there": all(
+            0 <= mark.atom < n_atoms and mark.channel in (None, *fitted.channels_)
+            for mark in model.marks_
         ),
-    ):
-        if not agree:
-            raise ValueError(what)
+        f"there are not {n_atoms} different names of atoms": (
+            len(names) == len({*names} - {""}) and len(names) in (0, n_atoms)
+        ),
+    }
+    for problem, is_absent in agreements.items():
+        if not is_absent:
+            raise ValueError(problem)
 
 
 def array_names(parameters: dict[str, Any]) -> set[str]:
     """Return the names of the arrays that the arguments of a constructor refer to."""
-    return {
-        value["array"]
-        for value in parameters.values()
-        if isinstance(value, dict) and value.keys() == {"array"}
-    }
+    values = [x for x in parameters.values() if isinstance(x, dict) and x.keys() == {"array"}]
+    return {value["array"] for value in values}
+
+
+def encode_parameters(model: BaseCDL, arrays: Arrays) -> dict[str, Any]:
+    """Write all arguments of the constructor as JSON; arrays go among the tensors."""
+    return {k: _encode(k, v, arrays) for k, v in model.get_params(deep=False).items()}
 
 
 def decode_model(name: str, parameters: dict[str, Any], arrays: Arrays) -> BaseCDL:
@@ -280,7 +250,7 @@ def decode_model(name: str, parameters: dict[str, Any], arrays: Arrays) -> BaseC
     """
     if name not in MODELS:
         raise ValueError(f"{name!r} is not the name of a model")
-    parameters = upgrade(parameters)
+    parameters = _upgrade(parameters)
     unknown = parameters.keys() - {known.name for known in parameters_of(MODELS[name])}
     if unknown:
         raise ValueError(f"`{name}` has no argument `{min(unknown)}`")
@@ -289,26 +259,21 @@ def decode_model(name: str, parameters: dict[str, Any], arrays: Arrays) -> BaseC
     return model
 
 
-def encode_parameters(model: BaseCDL, arrays: Arrays) -> dict[str, Any]:
-    """Write all arguments of the constructor as JSON; arrays go among the tensors."""
-    return {k: _encode(k, v, arrays) for k, v in model.get_params(deep=False).items()}
-
-
-def upgrade(parameters: dict[str, Any]) -> dict[str, Any]:
+def _upgrade(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return arguments of version 0.1 under the names of this version; others unchanged."""
     if "n_init" not in parameters:
         return parameters
     old = {name: _upgrade_value(value) for name, value in parameters.items()}
-    new = {name: old.pop(name) for name in SAME_SINCE_0_1 if name in old}
+    new = {own.name: old.pop(own.name) for own in parameters_of(PerCDL) if own.name in old}
     if "transform" in old:
         new["transformation"] = old.pop("transform")
     ratio, delta = old.pop("penalty_ratio", None), old.pop("huber_delta", None)
     if ratio is not None:
         new["penalty"] = f"{100 * ratio:.12g}%"
-    new["loss"] = {"class": "Huber", "delta": delta} if old.pop("loss") == "huber" else "squared"
+    new["loss"] = {"class": "Huber", "delta": delta} if new["loss"] == "huber" else "squared"
     coder = {name: old.pop(name) for name in ("signed", "min_gap", "max_activations")}
-    new["coder"] = old.pop("coder", None) or {"class": "L0Coder", **coder}
-    renamed = {RENAMED_SINCE_0_1.get(name, name): value for name, value in old.items()}
+    new["coder"] = new.get("coder") or {"class": "L0Coder", **coder}
+    renamed = {ROUNDS_OF_0_1.get(name, name): value for name, value in old.items()}
     return {**new, "algorithm": {"class": "Algorithm", **renamed}}
 
 
@@ -317,10 +282,7 @@ def _upgrade_value(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     if "compose" in value:
-        return {
-            "class": "Compose",
-            "stages": [_upgrade_value(stage) for stage in value["compose"]],
-        }
+        return {"class": "Compose", "stages": [_upgrade_value(x) for x in value["compose"]]}
     if "motif" in value:
         return {"class": "Motif", **value["motif"]}
     if "motifs" in value:
@@ -335,14 +297,14 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if type(value) in CLASSES.values():
-        given = {own.name: getattr(value, own.name) for own in fields(value)}
-        encoded = {own: _encode(own, x, arrays) for own, x in given.items()}
-        return {"class": type(value).__name__, **encoded}
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Motif, Transform)):
+        own = {x.name: _encode(x.name, getattr(value, x.name), arrays) for x in fields(value)}
+        return {"class": type(value).__name__, **own}
+    is_list = isinstance(value, (list, tuple))
+    if is_list and value and isinstance(value[0], (Motif, transforms.Transform)):
         return [_encode(name, one, arrays) for one in value]
     if name == "atom_length":
         return list(value)
-    if isinstance(value, (list, tuple, SupportsArray)):
+    if is_list or isinstance(value, SupportsArray):
         arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
         return {"array": f"parameter/{name}"}
     if name == "random_state":
@@ -369,7 +331,5 @@ def _decode(name: str, value: Any, arrays: Arrays) -> Any:
     if name not in CLASSES:
         raise ValueError(f"{name!r} is not among the classes that files hold")
     if name == "Compose":
-        return Compose(*arguments["stages"])
-    made = CLASSES[name](**arguments)
-    check_types(made)
-    return made
+        return transforms.Compose(*arguments["stages"])
+    return checked(CLASSES[name](**arguments))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -46,20 +46,19 @@ def describe_kinds(
     found: Personalization, cohort: AnyCohort, names: Sequence[str], level: float
 ) -> pd.DataFrame:
     """Return the kind of each event, and patterns of unknown kind (see `PerCDL.kinds`)."""
-    position = pd.Index(found.subjects).get_indexer(found.events["subject"].to_numpy(str))
     frames = []
     for i, recording in enumerate(cohort):
         values = np.asarray(recording.values, float)
-        rows: Any = found.events[position == i]
+        rows: Any = found.events[found.positions == i]
         if not len(rows):
             continue
         atoms = found.atoms_of(np.array([i]))[0]
         own = _sort_events(values, rows, atoms, names, level)
-        frames += [own, _find_others(values, own, atoms, cohort.sfreq)]
+        others = _find_others(values, own, atoms, cohort.sfreq)
+        both = pd.concat([own, others]) if len(others) else own
+        frames.append(both.sort_values("onset_sample", kind="stable"))
     empty = found.events[:0].assign(kind="", kind_probability=0.0, residual=0.0)
-    table = pd.concat([frame for frame in frames if len(frame)]) if frames else empty
-    at = pd.Index(found.subjects).get_indexer(table["subject"].to_numpy(str))
-    table = table.iloc[np.lexsort((table["onset_sample"], at))].reset_index(drop=True)
+    table: Any = pd.concat(frames, ignore_index=True) if frames else empty
     first = ["subject", "kind", "kind_probability", "residual"]
     return table[first + [name for name in table if name not in first]]
 
@@ -77,19 +76,18 @@ def _sort_events(
     signed = bool((rows["amplitude"] < 0).any())
     gains = (np.abs(products) if signed else np.maximum(products, 0)).max(2) ** 2
     own = np.searchsorted(present, rows["atom"].to_numpy(int))
-    pick = np.arange(len(rows))
-    middle = windows[:, windows.shape[1] // 2]
+    pick, unmoved = np.arange(len(rows)), windows.shape[1] // 2
+    middle = windows[:, unmoved]
     energy = (middle**2).sum(1)
-    left = middle - products[pick, own, windows.shape[1] // 2][:, None] * flat[own]
+    left = middle - products[pick, own, unmoved][:, None] * flat[own]
     error = (left**2).sum(1)
     # Neighbouring residuals are correlated: count their effective number of dimensions.
     spread = np.linalg.svd(left, compute_uv=False) ** 2
     n_free = spread.sum() ** 2 / np.maximum((spread**2).sum(), 1e-300)
     scale = np.maximum(np.median(error) / n_free, 1e-300)
     share = np.bincount(own, minlength=len(present)) / len(rows)
-    with np.errstate(divide="ignore"):
-        chance = softmax(np.log(share) + gains / (2 * scale), axis=1)[pick, own]
     with np.errstate(divide="ignore", invalid="ignore"):
+        chance = softmax(np.log(share) + gains / (2 * scale), axis=1)[pick, own]
         noise = np.log(error)
         away = noise - np.median(noise)
         usual = max(np.median(np.abs(away)) / NORMAL_MAD, 1e-12)
@@ -104,8 +102,7 @@ def _cut_windows(values: np.ndarray, rows: pd.DataFrame, length: int) -> np.ndar
     reach = round(NEAR * length)
     padded = np.nan_to_num(np.pad(values, ((reach, 2 * reach), (0, 0))))
     cuts = []
-    pairs = zip(rows["onset_sample"], event_lengths(rows, length), strict=True)
-    for onset, n in pairs:
+    for onset, n in zip(rows["onset_sample"], event_lengths(rows, length), strict=True):
         wide = padded[onset : onset + n + 2 * reach]
         wide = np.pad(wide, ((0, n + 2 * reach - len(wide)), (0, 0)))
         moved = np.lib.stride_tricks.sliding_window_view(wide, n, axis=0)
@@ -136,50 +133,32 @@ def _find_others(
         onsets.append(int(starts[best]))
         energy[np.abs(starts - starts[best]) < length] = 0
     onset = np.sort(np.asarray(onsets, int))
-    return pd.DataFrame(
-        {
-            "subject": rows["subject"].iloc[0],
-            "atom": -1,
-            "onset_sample": onset,
-            "onset_seconds": onset / sfreq,
-            "amplitude": np.nan,
-            "kind": OTHER,
-            "kind_probability": np.nan,
-            "residual": 1.0,
-        }
-    )
+    table = pd.DataFrame({"onset_sample": onset, "onset_seconds": onset / sfreq})
+    unknown = {"amplitude": np.nan, "kind": OTHER, "kind_probability": np.nan, "residual": 1.0}
+    return table.assign(subject=rows["subject"].iloc[0], atom=-1, **unknown)
 
 
 def describe_people(
     found: Personalization, cohort: AnyCohort, names: Sequence[str]
 ) -> pd.DataFrame:
     """Return one row per person (see `PerCDL.people`)."""
-    events, length = found.events, found.dictionary.shape[1]
-    position = pd.Index(found.subjects).get_indexer(events["subject"].to_numpy(str))
+    amplitude: Any = found.events["amplitude"]
     size = np.sqrt(np.asarray(cohort.power, float))
-    explained = np.full(len(size), np.nan)
-    for i, (recording, rebuilt) in enumerate(
-        zip(cohort, rebuild_one_by_one(cohort, found), strict=True)
-    ):
-        seen = np.isfinite(recording.values)
-        x = np.where(seen, recording.values, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            explained[i] = 1 - ((x - rebuilt)[seen] ** 2).sum() / (x**2).sum()
+    signs = np.sign(amplitude).groupby(found.positions).sum()
     table = pd.DataFrame(
         {
             "subject": list(found.subjects),
             "scale": size / np.nanmedian(size),
-            "polarity": _polarities(events, position, len(size)),
+            "polarity": (1.0 - 2.0 * (signs < 0)).reindex(range(len(size))),
             "constant_channels": _constant(cohort),
-            "explained": explained,
-            "back_to_back": _back_to_back(events, position, len(size), length),
+            "explained": [*_explained(cohort, found)],
+            "back_to_back": _back_to_back(found).reindex(range(len(size))),
         }
     )
     for k, name in enumerate(names):
-        own = events["atom"] == k
-        usual = events.loc[own, "amplitude"].abs().groupby(position[own]).median()
+        own = found.events["atom"] == k
         table[f"n_{name}"] = found.n_activations[:, k]
-        table[f"amplitude_{name}"] = usual.reindex(range(len(size))).to_numpy()
+        table[f"amplitude_{name}"] = amplitude[own].abs().groupby(found.positions[own]).median()
     if found.suspects is not None:
         said: Any = found.suspects.groupby("subject")["message"]
         remarks = {subject: "; ".join(own) for subject, own in said}
@@ -187,11 +166,14 @@ def describe_people(
     return table
 
 
-def _polarities(events: pd.DataFrame, position: np.ndarray, n_people: int) -> np.ndarray:
-    """Return the sign of most amplitudes of each person; NaN without events."""
-    signs = np.bincount(position, np.sign(events["amplitude"].to_numpy()), n_people)
-    known = np.bincount(position, minlength=n_people) > 0
-    return np.where(known, np.where(signs < 0, -1.0, 1.0), np.nan)
+def _explained(cohort: AnyCohort, found: Personalization) -> Iterator[float]:
+    """Yield the share of the energy of each recording that the model explains."""
+    for recording, rebuilt in zip(cohort, rebuild_one_by_one(cohort, found), strict=True):
+        seen = np.isfinite(recording.values)
+        x = np.where(seen, recording.values, 0.0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = 1 - ((x - rebuilt)[seen] ** 2).sum() / (x**2).sum()
+        yield share
 
 
 def _constant(cohort: AnyCohort) -> list[str]:
@@ -202,18 +184,14 @@ def _constant(cohort: AnyCohort) -> list[str]:
     return [", ".join(names[own]) for own in np.asarray(cohort.constant)]
 
 
-def _back_to_back(
-    events: pd.DataFrame, position: np.ndarray, n_people: int, length: int
-) -> np.ndarray:
+def _back_to_back(found: Personalization) -> pd.Series:
     """Return the share of each person's activations that end where the next begins."""
-    order = np.lexsort((events["onset_sample"], position))
-    who, onset = position[order], events["onset_sample"].to_numpy()[order]
-    ends = onset + event_lengths(events, length)[order]
-    same = who[1:] == who[:-1]
-    room = (onset[1:] - ends[:-1])[same]
-    close = np.bincount(who[1:][same], room <= BACK_TO_BACK * length, n_people)
-    n_gaps = np.bincount(who[1:][same], minlength=n_people)
-    return np.divide(close, n_gaps, out=np.full(n_people, np.nan), where=n_gaps > 0)
+    length, onset = found.dictionary.shape[1], found.events["onset_sample"].to_numpy()
+    end = onset + event_lengths(found.events, length)
+    table = pd.DataFrame({"who": found.positions, "onset": onset, "end": end})
+    table = table.sort_values(["who", "onset"], kind="stable")
+    room = (table.groupby("who")["onset"].shift(-1) - table["end"]).dropna()
+    return (room <= BACK_TO_BACK * length).groupby(table["who"]).mean()
 
 
 def describe_parameters(model: Described, found: Personalization) -> pd.DataFrame:

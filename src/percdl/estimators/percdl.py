@@ -1,11 +1,10 @@
 """PerCDL, and its limits: one dictionary for all (PopCDL), one per subject (IndCDL)."""
 
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any, final
 
 import numpy as np
-import pandas as pd
-from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.hyperparameters import estimator
@@ -37,8 +36,8 @@ class PopCDL(BaseCDL):
     """Convolutional dictionary learning with one dictionary for the population (Eq. 1).
 
     The same as ``PerCDL(transformation=Identity())``. Subjects have no parameters (M = 0);
-    `transform` describes each by its activations instead. Cost per round: O(N P log N) per subject
-    and atom.
+    `transform` returns the number and the mean amplitude of each atom's activations instead, array
+    (S, 2 K). Cost per round: O(N P log N) per subject and atom.
 
     Examples
     --------
@@ -53,20 +52,14 @@ class PopCDL(BaseCDL):
     _default_transformation = "Identity"
 
     def _features(self, found: Personalization) -> np.ndarray:
-        """Return the number and the mean amplitude of each atom's activations, (S, 2 K)."""
         counts = found.n_activations
-        subject = pd.Index(found.subjects).get_indexer(found.events["subject"].to_numpy(str))
         totals = np.zeros(counts.shape)
-        np.add.at(totals, (subject, found.events["atom"]), found.events["amplitude"])
+        np.add.at(totals, (found.positions, found.events["atom"]), found.events["amplitude"])
         means = np.divide(totals, counts, out=np.zeros_like(totals), where=counts > 0)
         return np.stack([counts, means], axis=2).reshape(len(counts), -1)
 
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return the names of the columns of `transform`."""
-        check_is_fitted(self)
-        kinds = ("n_activations", "mean_amplitude")
-        names = [f"atom{k}_{kind}" for k in range(len(self.dictionary_)) for kind in kinds]
-        return np.asarray(names, dtype=object)
+    def _feature_names(self) -> Sequence[str]:
+        return ("n_activations", "mean_amplitude")
 
 
 @final

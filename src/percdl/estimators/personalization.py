@@ -57,6 +57,11 @@ class Personalization:
         )
 
     @cached_property
+    def positions(self) -> np.ndarray:
+        """The position of each event's subject among the subjects."""
+        return pd.Index(self.subjects).get_indexer(self.events["subject"].to_numpy(str))
+
+    @cached_property
     def personal_dictionary(self) -> np.ndarray:
         """Personal atoms, array (S, K, L, P); NaN for subjects without the atom."""
         return self.atoms_of(slice(None))
@@ -116,11 +121,10 @@ def explained_share(cohort: AnyCohort, found: Personalization) -> float:
 
 def rebuild_one_by_one(cohort: AnyCohort, found: Personalization) -> Iterator[np.ndarray]:
     """Yield the recordings of the cohort that was personalized as the model sees them."""
-    # Events are in the order of the subjects.
-    positions = pd.Index(found.subjects).get_indexer(found.events["subject"].to_numpy(str))
     records, first = iter(cohort), 0
     while batch := list(islice(records, REBUILT)):
         own = slice(first, first + len(batch))
-        events = found.events.iloc[slice(*np.searchsorted(positions, (own.start, own.stop)))]
-        yield from rebuild(batch, events, found.atoms_of(own), found.n_terms)
+        # Events are in the order of the subjects.
+        rows = slice(*np.searchsorted(found.positions, (own.start, own.stop)))
+        yield from rebuild(batch, found.events.iloc[rows], found.atoms_of(own), found.n_terms)
         first = own.stop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -17,7 +17,10 @@ from percdl.exceptions import InvalidParameterError, InvalidRecordingError
 from percdl.parameters import in_samples, share_of
 from percdl.seeds import as_random_state
 from percdl.signals import AnyCohort, Cohort, Recording
+from percdl.steps import initialization, period
+from percdl.steps import penalty as penalties
 from percdl.steps.coders import L0Coder, L1Coder, SizedCoder
+from percdl.steps.dictionary import normalize
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
@@ -37,10 +40,6 @@ _ALLOWED = "'auto', an array (n_atoms, atom_length, n_channels), a Motif or a li
 SHARE = 1.0
 
 
-# Subjects and signals of a fit: a cohort, or the properties that all sites have in common.
-Source: TypeAlias = Any
-
-
 class Choices(NamedTuple):
     """The hyper-parameters of a fit, as numbers."""
 
@@ -51,20 +50,23 @@ class Choices(NamedTuple):
     atom_lengths: tuple[int, ...] = ()
 
 
-def make_settings(model: BaseCDL, source: Source, chosen: Choices | None = None) -> Settings:
-    """Return the problem and the algorithm of a model; of a fitted one by default."""
-    chosen = chosen or Choices(
+def make_settings(model: BaseCDL, source: Any, chosen: Choices | None = None) -> Settings:
+    """Return the problem and the algorithm of a model; of a fitted one by default.
+
+    ``source`` is a cohort, or what the cohorts of all sites have in common.
+    """
+    n_atoms, length, penalty, delta, lengths = chosen or (
         model.n_atoms_, model.atom_length_, model.penalty_, model.huber_delta_, model.atom_lengths_
-    )
+    )  # fmt: skip
     return Settings(
         transform=model.resolve("transformation"),
-        atom_length=int(chosen.atom_length),
-        n_atoms=int(chosen.n_atoms),
+        atom_length=int(length),
+        n_atoms=int(n_atoms),
         n_channels=source.n_channels,
-        penalty=float(chosen.penalty),
-        delta=chosen.huber_delta,
+        penalty=float(penalty),
+        delta=delta,
         relative=model.loss == "relative",
-        coder=make_coder(model.resolve("coder"), source.sfreq, chosen.atom_lengths),
+        coder=make_coder(model.resolve("coder"), source.sfreq, lengths),
         dtype=model.dtype,
         **asdict(model.resolve("algorithm")),
     )
@@ -76,34 +78,29 @@ def make_coder(
     """Return a coder with times in samples, and the lengths of atoms if they differ."""
     if isinstance(coder, L1Coder):
         return coder
-    coder = coder.at_rate(sfreq)
-    if len(set(atom_lengths)) > 1:
-        return SizedCoder(**vars(coder), sizes=tuple(atom_lengths))
-    return coder
+    coder, sizes = coder.at_rate(sfreq), tuple(atom_lengths)
+    return SizedCoder(**vars(coder), sizes=sizes) if len(set(sizes)) > 1 else coder
 
 
 def choose(model: BaseCDL, cohort: AnyCohort) -> Choices:
     """Return the hyper-parameters as numbers; those not given are chosen one by one."""
-    length, share, name = model.atom_length, share_of(model.penalty), type(model).__name__
-    lengths = ()
+    name, rng = type(model).__name__, as_random_state(model.random_state)
+    share, is_listed = share_of(model.penalty), isinstance(model.atom_length, (list, tuple))
     finds_penalty = model.penalty == "auto" or share is not None
-    rng = as_random_state(model.random_state)
-    if length == "auto":
+    if model.atom_length == "auto":
         check_lengths(cohort, SHORTEST, name)
         check_samples(cohort)
-        n_samples = choose_length(cohort, model.init)
+        lengths = (choose_length(cohort, model.init),)
     else:
-        lengths = lengths_in_samples(length, cohort.sfreq)
-        n_samples = max(lengths)
-    check_lengths(cohort, n_samples, name)
-    n_atoms = max(1, len(lengths)) if model.n_atoms == "auto" else int(model.n_atoms)
+        lengths = lengths_in_samples(model.atom_length, cohort.sfreq)
+    check_lengths(cohort, max(lengths), name)
+    n_atoms = len(lengths) if model.n_atoms == "auto" else int(model.n_atoms)
     penalty, delta = 0.0 if finds_penalty else float(model.penalty), None
     if isinstance(model.loss, Huber):
         # The median over the recordings: a few that are full of artefacts do not change it.
         typical = SHARE * np.sqrt(np.median(cohort.power))
         delta = float(typical if model.loss.delta is None else model.loss.delta)
-    is_listed = isinstance(length, (list, tuple))
-    chosen = Choices(n_atoms, n_samples, penalty, delta, lengths if is_listed else ())
+    chosen = Choices(n_atoms, max(lengths), penalty, delta, lengths if is_listed else ())
     if model.n_atoms == "auto" or finds_penalty:
         check_samples(cohort)
     if model.n_atoms == "auto" and not is_listed:
@@ -132,15 +129,13 @@ def lengths_in_samples(length: Any, sfreq: float) -> tuple[int, ...]:
 
 def choose_length(cohort: AnyCohort, init: Any) -> int:
     """Return the length of a given first dictionary, or one that suits the periods."""
-    from percdl.steps.period import agree_on_length, estimate_periods
-
     given = given_atoms(init)
     if isinstance(given, np.ndarray):
         return given.shape[1]
     ranks = by_power(cohort)
     looked_at = ranks[np.linspace(0, len(ranks) - 1, min(len(ranks), MOST_PERIODS)).astype(int)]
     recordings = [cohort[i].values for i in looked_at]
-    length = agree_on_length(estimate_periods(recordings).period, recordings)
+    length = period.agree_on_length(period.estimate_periods(recordings).period, recordings)
     if length is None or length < SHORTEST:
         raise InvalidRecordingError(
             '`atom_length="auto"`: the recordings do not repeat themselves, so they have no '
@@ -153,8 +148,6 @@ def choose_n_atoms(
     cohort: AnyCohort, settings: Settings, init: Any, rng: np.random.RandomState
 ) -> int:
     """Return the number of atoms: as given, or up to the first that explains too little."""
-    from percdl.steps.initialization import mean_shares
-
     given = given_atoms(init)
     if given is not None:
         return len(given)
@@ -162,7 +155,7 @@ def choose_n_atoms(
     found = find_segments(sample, MOST_ATOMS, rng)
     nested = np.tril(np.ones((MOST_ATOMS, MOST_ATOMS)))[..., None, None] * found
     price, coder = sample.settings.penalty, settings.disjoint_coder
-    shares = mean_shares(sample.signals, nested.astype(found.dtype), price, coder)
+    shares = initialization.mean_shares(sample.signals, nested.astype(found.dtype), price, coder)
     added = np.diff(shares, prepend=0)
     return int(np.argmax(np.append(added[1:] < WORTH * added[0], True))) + 1
 
@@ -175,15 +168,12 @@ def choose_penalty(
     rng: np.random.RandomState,
 ) -> float:
     """Return the penalty by BIC, or a ratio of the largest useful one."""
-    from percdl.steps import penalty
-    from percdl.steps.dictionary import normalize
-
     atoms = normalize(dictionary).astype(settings.dtype)
     signals, _, unit = draw_sample(cohort, settings, rng)
     if ratio is None:
-        price = penalty.choose_penalty(signals, atoms, settings.disjoint_coder)
+        price = penalties.choose_penalty(signals, atoms, settings.disjoint_coder)
     else:
-        price = ratio * penalty.largest_penalty(signals, atoms, settings.disjoint_coder)
+        price = ratio * penalties.largest_penalty(signals, atoms, settings.disjoint_coder)
     return price * unit * unit
 
 
@@ -222,7 +212,7 @@ def given_atoms(init: Any) -> np.ndarray | list[Motif] | None:
     if isinstance(init, str) and init == "auto":
         return None
     motifs = [init] if isinstance(init, Motif) else init
-    if isinstance(motifs, (list, tuple)) and motifs and all(isinstance(m, Motif) for m in motifs):
+    if isinstance(motifs, (list, tuple)) and {type(motif) for motif in motifs} == {Motif}:
         return list(motifs)
     try:
         array = np.asarray(init)
@@ -249,8 +239,7 @@ def check_atoms(dictionary: np.ndarray, settings: Settings) -> np.ndarray:
             f"{shape}."
         )
     squares = (dictionary**2).sum((1, 2))
-    bad = np.flatnonzero(~(np.isfinite(squares) & (squares > 0)))
-    if bad.size:
+    if len(bad := np.flatnonzero(~(np.isfinite(squares) & (squares > 0)))):
         raise InvalidParameterError(
             f"`init` holds an atom that is zero or not finite (atom {bad[0]}). "
             "Give each atom a shape."
@@ -262,12 +251,12 @@ def find_segments(
     sample: Sample, n_atoms: int, rng: np.random.RandomState, **options: Any
 ) -> np.ndarray:
     """Return segments (K, L, P) that recur, as the settings of a fit would use them."""
-    from percdl.steps.initialization import choose_segments
-
     signals, settings, _ = sample
     generator = np.random.default_rng(rng.randint(2**31))
     length, coder = settings.atom_length, settings.disjoint_coder
-    return choose_segments(signals, n_atoms, length, settings.penalty, coder, generator, **options)
+    return initialization.choose_segments(
+        signals, n_atoms, length, settings.penalty, coder, generator, **options
+    )
 
 
 def revive_atoms(
@@ -278,20 +267,19 @@ def revive_atoms(
     rng: np.random.RandomState,
 ) -> np.ndarray:
     """Replace unused atoms by unexplained segments, if that lowers the objective."""
-    from percdl.steps.initialization import mean_shares
-
     sample = draw_sample(cohort, settings, rng)
     order = np.argsort(dead, kind="stable")  # those alive come first
     if isinstance(settings.coder, SizedCoder):
-        sizes = tuple(settings.coder.sizes[k] for k in order)
-        sorted_sizes = replace(sample.settings, coder=replace(settings.coder, sizes=sizes))
-        sample = sample._replace(settings=sorted_sizes)
+        coder = replace(settings.coder, sizes=tuple(settings.coder.sizes[k] for k in order))
+        sample = sample._replace(settings=replace(sample.settings, coder=coder))
     found = find_segments(sample, settings.n_atoms, rng, chosen=dictionary[~dead])
     revived = dictionary.copy()
     revived[order] = found
     both = np.stack([dictionary, revived]).astype(settings.dtype)
     price = sample.settings.penalty
-    before, after = np.asarray(mean_shares(sample.signals, both, price, settings.disjoint_coder))
+    before, after = np.asarray(
+        initialization.mean_shares(sample.signals, both, price, settings.disjoint_coder)
+    )
     return revived if after > before else dictionary
 
 

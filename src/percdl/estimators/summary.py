@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Columns of the text, and of the names of facts in it.
 WIDTH, INDENT = 88, 14
 UNITS = ((86400, "days"), (3600, "hours"), (60, "minutes"))
+WHOLE_WORDS: Any = {"break_long_words": False, "break_on_hyphens": False}
 # Names listed in a fact.
 N_NAMED = 6
 LOSSES = {"squared": "", "relative": " Every recording counts alike, independent of its scale."}
@@ -71,16 +72,8 @@ class Summary:
             lines += ["", heading]
             for name, text, _ in facts:
                 start = f"  {name:<{INDENT}}"
-                lines.append(
-                    fill(
-                        text,
-                        WIDTH,
-                        initial_indent=start,
-                        subsequent_indent=" " * len(start),
-                        break_long_words=False,
-                        break_on_hyphens=False,
-                    )
-                )
+                margins = {"initial_indent": start, "subsequent_indent": " " * len(start)}
+                lines.append(fill(text, WIDTH, **margins, **WHOLE_WORDS))
         return "\n".join(lines)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -116,26 +109,28 @@ def summarize(model: Described, X: Any = None, *, quick: bool = False) -> Summar
     ``quick`` leaves out errors and the quality of cycles, which need another pass over the
     recordings.
     """
-    cohort, found = model.recordings_, model.personalization_
-    if X is not None:
-        cohort = model._check_new(X)
-        found = model._express(cohort)
-    judged = None if quick else cohort
-    n_people = len(found.subjects)
-    fitted = [
-        *(describe_cohort(cohort) if cohort is not None else _recall_cohort(model)),
-        Fact("Model", describe_model(model)),
-    ]
-    if chosen := describe_choices(model):
-        fitted.append(Fact("Chosen", f"{chosen}, from the recordings"))
-    fitted.append(Fact("Ended", f"{model.stop_reason_} Objective {model.objective_:.6g}."))
+    found, cohort = model._described(X, needed=False)
+    judged, chosen = None if quick else cohort, describe_choices(model)
+    which, also = ("", "") if model.recordings_ is not None else ("recordings", ", recordings")
+    page = f'model.report("report.html"{also})'
     sections = {
-        "What was fitted": fitted,
-        "What was found": list(_describe_findings(model, found, judged)),
+        "What was fitted": [
+            *(describe_cohort(cohort) if cohort is not None else _recall_cohort(model)),
+            Fact("Model", describe_model(model)),
+            *([Fact("Chosen", f"{chosen}, from the recordings")] if chosen else []),
+            Fact("Ended", f"{model.stop_reason_} Objective {model.objective_:.6g}."),
+        ],
+        "What was found": list(_describe_findings(model, found, judged, which)),
         "What to look at": list(_describe_doubts(found, judged)),
-        "Next": list(_describe_steps(model)),
+        "Next": [
+            Fact("Look", f"{page}, percdl report: a page for a browser"),
+            Fact("Tables", f"model.people({which}), model.parameters(), model.cycles({which})"),
+            Fact("Compare", "percdl.analysis.measure_deviation(model, groups, reference)"),
+            Fact("Keep", 'model.save("model.percdl")'),
+        ],
     }
-    return Summary(f"{type(model).__name__} of {count(n_people, 'recording')}", sections)
+    n_people = count(len(found.subjects), "recording")
+    return Summary(f"{type(model).__name__} of {n_people}", sections)
 
 
 def count(number: int, noun: str) -> str:
@@ -183,15 +178,12 @@ def describe_cohort(cohort: AnyCohort) -> list[Fact]:
 
 
 def _recall_cohort(model: Described) -> list[Fact]:
-    """Return facts about the recordings that are stored in the model."""
-    processing = model.processing_
+    steps = model.processing_
     return [
         Fact("Recordings", count(len(model.subjects_), "recording")),
         Fact("Channels", _name_channels(model.channels_, model.units_, model.sfreq_)),
-        Fact(
-            "Processing", "unknown" if processing is None else "; ".join(processing) or "none"
-        ),
-    ]  # fmt: skip
+        Fact("Processing", "unknown" if steps is None else "; ".join(steps) or "none"),
+    ]
 
 
 def _name_channels(channels: Any, units: Any, sfreq: float) -> str:
@@ -209,14 +201,11 @@ def describe_model(model: Described) -> str:
     atoms = f"{number.capitalize()} atom{'s' * (n_atoms != 1)} of {lengths} s"
     transform, coder = model.resolve("transformation"), model.resolve("coder")
     own = f"each person's version of {'it' if n_atoms == 1 else 'them'} is {transform.in_words}"
-    price = f"{model.penalty_:.3g} squared units of the signal"
+    cycles = f"Cycles may overlap; a unit of amplitude costs {model.penalty_:.3g}"
     if hasattr(coder, "n_terms"):
-        cycles = f"Cycles do not overlap; each costs {price} (the penalty)"
-    else:
-        cycles = (
-            f"Cycles may overlap; a unit of amplitude costs {model.penalty_:.3g} (the penalty)"
-        )
-    return f"{atoms}; {own}. {cycles}.{LOSSES.get(str(model.loss), ROBUST)}"
+        price = f"{model.penalty_:.3g} squared units of the signal"
+        cycles = f"Cycles do not overlap; each costs {price}"
+    return f"{atoms}; {own}. {cycles} (the penalty).{LOSSES.get(str(model.loss), ROBUST)}"
 
 
 def describe_choices(model: Described) -> str:
@@ -229,11 +218,12 @@ def describe_choices(model: Described) -> str:
     return ", ".join(text for name, text in chosen.items() if str(getattr(model, name)) == "auto")
 
 
-def _describe_findings(model: Described, found: Any, cohort: AnyCohort | None) -> Iterator[Fact]:
-    """Yield numbers of cycles, rates and errors, atom by atom if there are several."""
+def _describe_findings(
+    model: Described, found: Any, cohort: AnyCohort | None, which: str
+) -> Iterator[Fact]:
     names = check_names(model.atom_names_, model.n_atoms_)
     if cohort is None:
-        yield Fact("Error", f"not computed; {_ask(model)} does", ERROR)
+        yield Fact("Error", f"not computed; model.summary({which}) does", ERROR)
     else:
         errors = 1 - describe_people(found, cohort, names)["explained"].to_numpy(float)
         yield Fact("Error", f"{_spread(errors, '.3f')} of a recording's energy", ERROR)
@@ -250,8 +240,7 @@ def _describe_findings(model: Described, found: Any, cohort: AnyCohort | None) -
 
 def _spread(values: np.ndarray, style: str) -> str:
     """Return the median of the known values, and the range of the middle 90 %."""
-    known = values[np.isfinite(values)]
-    if not len(known):
+    if not len(known := values[np.isfinite(values)]):
         return "unknown"
     low, middle, high = (format(x, style) for x in np.quantile(known, [0.05, 0.5, 0.95]))
     return middle if len(known) == 1 else f"{middle} (median; 90 % from {low} to {high})"
@@ -279,18 +268,3 @@ def _describe_doubts(found: Any, cohort: AnyCohort | None) -> Iterator[Fact]:
         yield Fact("Recordings", "not examined; model.summary(recordings) does")
     elif not len(empty) and suspects.empty:
         yield Fact("Recordings", "none is doubtful")
-
-
-def _ask(model: Described) -> str:
-    """Return the call of the whole summary."""
-    return f"model.summary({'' if model.recordings_ is not None else 'recordings'})"
-
-
-def _describe_steps(model: Described) -> Iterator[Fact]:
-    """Yield calls that show more."""
-    which = "" if model.recordings_ is not None else "recordings"
-    also = f", {which}" if which else ""
-    yield Fact("Look", f'model.report("report.html"{also}), percdl report: a page for a browser')
-    yield Fact("Tables", f"model.people({which}), model.parameters(), model.cycles({which})")
-    yield Fact("Compare", "percdl.analysis.measure_deviation(model, groups, reference)")
-    yield Fact("Keep", 'model.save("model.percdl")')

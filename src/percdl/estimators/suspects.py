@@ -62,10 +62,11 @@ class Rhythm(NamedTuple):
 
 
 class Kind(NamedTuple):
-    """The warning of a kind of finding: how it begins, its advice, its category."""
+    """The warning of a kind of finding: its beginning, advice, advice in Python, category."""
 
     found: str
     advice: str
+    code: str = ""
     category: type[UserWarning] = SuspectRecordingWarning
 
 
@@ -74,31 +75,34 @@ KINDS = {
         "Activations do not follow the person's own rhythm",
         "Rates and intervals of these people are wrong. If cycles are missed, use an atom that is "
         "shorter than their period; if there are too many activations, use a longer one, raise "
-        "the penalty, or keep the likely ones (`percdl.analysis.judge_events`). Either way, allow "
-        "other lengths (`stretch`, e.g. `coder=L0Coder(stretch=2)`), or leave these people out.",
+        "the penalty, or keep the likely ones. Either way, allow other lengths (--stretch 2), or "
+        "leave these people out.",
+        "In Python: `percdl.analysis.judge_events`, `coder=L0Coder(stretch=2)`.",
     ),
     "length": Kind(
         "Activations are as short or as long as `stretch` allows",
-        "The person's length may be outside this range. Allow a larger `stretch`, or choose an "
-        "`atom_length` nearer to the middle of all people.",
+        "The person's length may be outside this range. Allow a larger --stretch, or choose an "
+        "--atom-length nearer to the middle of all people.",
+        "In Python: `coder=L0Coder(stretch=...)`, `atom_length`.",
     ),
     "large": Kind(
         "Much larger than the other recordings",
         "In a fit they outweigh all others. Check their unit and look for artefacts; with "
-        '`loss="relative"` (`--loss relative`) all people count alike.',
+        "--loss relative all people count alike.",
+        'In Python: `loss="relative"`.',
     ),
     "unexplained": Kind(
         "Explained far worse than the other recordings",
         "Their onsets and parameters are unreliable. Look at them. If some are upside down, use "
-        'one sign per person (`coder=L0Coder(polarity="person")`, `--polarity person`); remove '
-        "drift, or leave the recording out.",
+        "one sign per person (--polarity person); remove drift, or leave the recording out.",
+        'In Python: `coder=L0Coder(polarity="person")`.',
     ),
     "drift": Kind(
         "Slow drift beside the pattern",
         "Atoms cannot follow it, so onsets are unreliable. Fit a line under each activation "
-        '(`coder=L0Coder(baseline="line")`, `--baseline line`), or remove the drift with a '
-        "band-pass from about half the rate of the pattern on: `cohort.bandpass(0.5, None)`, "
-        "`--bandpass 0.5 inf`.",
+        "(--baseline line), or remove the drift with a band-pass from about half the rate of the "
+        "pattern on: --bandpass 0.5 inf.",
+        'In Python: `coder=L0Coder(baseline="line")`, `cohort.bandpass(0.5, None)`.',
     ),
     "constant": Kind(
         "A channel is constant",
@@ -107,8 +111,9 @@ KINDS = {
     ),
     "alone": Kind(
         "There is only one recording",
-        "The common atom is this person's own atom. Fit several people together, or use PopCDL "
-        "for a single recording.",
+        "The common atom is this person's own atom. Fit several people together, or let people "
+        "differ by nothing (--transformation identity).",
+        "In Python: `PopCDL`.",
         SingleSubjectWarning,
     ),
 }
@@ -158,14 +163,18 @@ def find_suspects(
     return pd.DataFrame(rows, columns=["subject", "kind", "message"], dtype="str")
 
 
-def describe_suspects(table: pd.DataFrame) -> dict[str, str]:
-    """Return one text for each kind of finding, naming the first few subjects."""
+def describe_suspects(table: pd.DataFrame, code: bool = True) -> dict[str, str]:
+    """Return one text for each kind of finding, naming the first few subjects.
+
+    ``code`` adds the advice in Python.
+    """
     texts = {}
     for kind, rows in table.groupby("kind", sort=False):
         pairs = zip(rows["subject"], rows["message"], strict=True)
         who = [f"{subject or 'every recording'} ({message})" for subject, message in pairs]
-        found, advice, _ = KINDS[str(kind)]
-        texts[str(kind)] = f"{found}: {abbreviate(who, MOST_NAMED)}. {advice}"
+        own = KINDS[str(kind)]
+        advice = f"{own.advice} {own.code}".rstrip() if code else own.advice
+        texts[str(kind)] = f"{own.found}: {abbreviate(who, MOST_NAMED)}. {advice}"
     return texts
 
 

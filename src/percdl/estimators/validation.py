@@ -74,10 +74,8 @@ def warn_offset(cohort: AnyCohort, dtype: str, model: str) -> None:
 
 
 def _leave_out(cohort: AnyCohort) -> str:
-    """Return advice on how to leave recordings out of a cohort."""
-    if isinstance(cohort, Cohort):
-        return "leave them out (in Python: `cohort.drop([...])`)"
-    return "write the shards again without them"
+    in_memory = isinstance(cohort, Cohort)
+    return "leave them out" if in_memory else "write the shards again without them"
 
 
 def overflow(objective: float, cohort: AnyCohort, dtype: str, model: str) -> NumericalError:
@@ -97,6 +95,8 @@ def check_arguments(model: BaseCDL) -> None:
     """Raise if an argument of a model is out of range, or contradicts another one."""
     check_parameters(model)
     name, transformation = type(model).__name__, model.resolve("transformation")
+    is_robust, coder = isinstance(model.loss, Huber), model.resolve("coder")
+    is_exact = not isinstance(coder, L1Coder)
     transformation.validate()
     if model.resolve("algorithm").update == "robust" and not transformation.shares_structure:
         raise InvalidParameterError(
@@ -110,26 +110,23 @@ def check_arguments(model: BaseCDL) -> None:
             f"`{name}(n_atoms={model.n_atoms!r}, atom_length={lengths!r})`: the list has "
             f"{len(lengths)} length(s). Give one length for each atom."
         )
-    if is_listed and (isinstance(model.coder, L1Coder) or isinstance(model.loss, Huber)):
+    if is_listed and (is_robust or not is_exact):
         raise InvalidParameterError(
             f"`{name}(atom_length={lengths!r})`: atoms of different lengths need the "
             "exact coder, and a loss that is squared or relative. Give one length, or leave out "
             "the other argument."
         )
-    if not isinstance(model.coder, L1Coder):
-        coder = model.resolve("coder")
-        if (coder.stretch > 1 or coder.n_terms) and isinstance(model.loss, Huber):
-            raise InvalidParameterError(
-                f"`{name}(loss={model.loss!r})` needs activations of one length, without a "
-                "baseline. Leave out `stretch` and `baseline`, or the loss."
-            )
-        return
-    if isinstance(model.loss, Huber):
+    if is_robust and is_exact and (coder.stretch > 1 or coder.n_terms):
+        raise InvalidParameterError(
+            f"`{name}(loss={model.loss!r})` needs activations of one length, without a baseline. "
+            "Leave out `stretch` and `baseline`, or the loss."
+        )
+    if is_robust and not is_exact:
         raise InvalidParameterError(
             f"`{name}(loss={model.loss!r})` needs the exact coder. Leave out the L1Coder, or the "
             "loss."
         )
-    if isinstance(model.penalty, str):
+    if isinstance(model.penalty, str) and not is_exact:
         raise InvalidParameterError(
             f"`{name}(penalty={model.penalty!r})` is chosen for the exact coder only. Give "
             "`penalty` as a number with an L1Coder, e.g. a tenth of "
@@ -162,8 +159,7 @@ def warn_unmet(cohort: AnyCohort, settings: Settings, results: Results) -> None:
     from percdl.algorithm.pins import Pinned
 
     unmet = Pinned(cohort, (), settings).unmet(results)
-    places = [f"{cohort.subjects[s]} at {t:g} s" for s, own in unmet.items() for t in own]
-    if places:
+    if places := [f"{cohort.subjects[s]} at {t:g} s" for s, own in unmet.items() for t in own]:
         warnings.warn(
             f"{len(places)} kept event(s) explain nothing and are not among the events: "
             f"{abbreviate(places, MOST_NAMED)}. No atom has a positive amplitude there. Look at "

@@ -96,12 +96,12 @@ def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Summary:
     folder = out / entry.name
     folder.mkdir(parents=True, exist_ok=True)
     figures, records = [], {}
-    for ending, figure in result.figures.items():
-        name = f"{entry.name}{ending}"
-        figures.append(f"{name}.png")
-        figure.savefig(folder / f"{name}.png", dpi=120)
-        with mpl.rc_context({"svg.hashsalt": name}):  # no random identifiers, and no dates
-            figure.savefig(folder / f"{name}.svg", dpi=120, metadata={"Date": None})
+    if result.figure is not None:
+        figures = [f"{entry.name}.png"]
+        result.figure.savefig(folder / figures[0], dpi=120)
+        with mpl.rc_context({"svg.hashsalt": entry.name}):  # no random identifiers, and no dates
+            path = folder / f"{entry.name}.svg"
+            result.figure.savefig(path, dpi=120, metadata={"Date": None})
     for ending, table in result.tables.items():
         name = f"{entry.name}{ending}.csv"
         table.to_csv(folder / name, index=False, float_format="%.6g")

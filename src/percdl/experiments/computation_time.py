@@ -2,11 +2,10 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 
 import jax
-import pandas as pd
 
 from percdl.datasets import make_synthetic
 from percdl.estimators.base import BaseCDL
@@ -21,22 +20,7 @@ PAPER = find("time").paper
 
 def computation_time(study: Study) -> Result:
     """Time every fit twice; the first may have to compile."""
-    rows = _measure(study, _cases(study))
-    found = [
-        (
-            f"{row['case']}, {row['method']}: seconds",
-            f"{row['paper']:g} ({row['paper_subjects']} recordings)",
-            f"{row['again']:.2f} ({row['subjects']} recordings; first {row['first']:.1f})",
-        )
-        for row in rows.to_dict("records")
-    ]
-    return Result(
-        lines(f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}", found), {"": rows}, {}
-    )
-
-
-def _measure(study: Study, cases: Mapping[str, Callable[[str], BaseCDL]]) -> pd.DataFrame:
-    """Return the seconds of each case and method, beside the paper's."""
+    cases = _cases(study)
 
     def measure(case: str, method: str) -> dict[str, float]:
         seconds = []
@@ -48,7 +32,15 @@ def _measure(study: Study, cases: Mapping[str, Callable[[str], BaseCDL]]) -> pd.
         paper = {"paper": PAPER[case][method], "paper_subjects": PAPER[case]["recordings"]}
         return {**about, **paper}
 
-    return study.sweep(measure, case=list(cases), method=METHODS)
+    rows = study.sweep(measure, case=list(cases), method=METHODS)
+    found = []
+    for row in rows.to_dict("records"):
+        quantity = f"{row['case']}, {row['method']}: seconds"
+        paper = f"{row['paper']:g} ({row['paper_subjects']} recordings)"
+        ours = f"{row['again']:.2f} ({row['subjects']} recordings; first {row['first']:.1f})"
+        found.append((quantity, paper, ours))
+    settings = f"{os.cpu_count()} CPU cores, {jax.devices()[0].device_kind}"
+    return Result(lines(settings, found), {"": rows})
 
 
 def _cases(study: Study) -> dict[str, Callable[[str], BaseCDL]]:

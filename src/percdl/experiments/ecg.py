@@ -24,7 +24,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from percdl.algorithm.settings import Algorithm
-from percdl.analysis.classification import feature_auc
+from percdl.analysis import feature_auc
 from percdl.datasets import PTBXL, load_ptbxl_balanced
 from percdl.datasets.ptbxl import SUPERCLASSES
 from percdl.estimators import IndCDL, PerCDL, PopCDL
@@ -68,14 +68,12 @@ MOST_DRAWN = 150
 # What the paper's pictures show.
 SAID_OF_ATOMS = {"IndCDL": "volatile", "PerCDL": "coherent across subjects"}
 SAID_OF_RECORDS = {"IndCDL": "fits noise", "PopCDL": "poor", "PerCDL": "between, smoother"}
-GROUP, N_SHOWN, SECONDS = "MI", 3, 5
+N_SHOWN, SECONDS = 3, 5
 # Sines of 0.65 s / 14: as short as the waves of a QRS complex; the paper's 7 are longer.
 FINE = TimeWarp(4, 14, per_channel=True)
 # A knot every 30 ms; on splits of the training folds alone it does better than 13 knots.
 WAVES = Modulation(21)
-CRUDE = f"warps 4 x 7; {RAW}; {SEARCHED}"
 WARPS = f"warps 4 x 14; {COMPRESSED}; {KEPT}"
-MODULATED = f"modulation, {WAVES.knots} knots; {COMPRESSED}; {KEPT}"
 RICH = f"warps 4 x 14 and modulation; {COMPRESSED}; {KEPT}"
 # Gains and activations are free up to a factor: gains of root mean square one, or activations of
 # mean one, which leaves the size of the beats to the gains.
@@ -173,7 +171,7 @@ def ecg_errors(study: Study) -> Result:
     ax.grid(axis="x", color="0.9")
     label(ax, "normalized reconstruction error (share of the signals' energy)", "")
     add_legend(ax)
-    return Result(found + ratios, {"": numbers.reset_index()}, {"": figure})
+    return Result(found + ratios, {"": numbers.reset_index()}, figure)
 
 
 def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
@@ -192,8 +190,7 @@ def fig_ecg_atoms(study: Study) -> Result:
     n_members = n_per_class(study)
     cohort, time = prepare(n_members, FILTERED), np.arange(LENGTH) / SFREQ
     groups, lead = np.array(cohort.groups), cohort.channels.index(LEAD)
-    size = len(SAID_OF_ATOMS), len(SUPERCLASSES)
-    figure, axes = panels((12, 5), *size, sharex=True, sharey=True)
+    figure, axes = panels((12, 5), 2, len(SUPERCLASSES), sharex=True, sharey=True)
     found, curves, spreads = [], [], []
     for row, (method, said) in zip(axes, SAID_OF_ATOMS.items(), strict=True):
         atoms = fit(method, n_members, FILTERED).personal_dictionary_[:, 0]
@@ -204,12 +201,11 @@ def fig_ecg_atoms(study: Study) -> Result:
             own = atoms[(groups == name) & known]
             start = {"init_barycenter": own.mean(0)[:, None], "max_iter": 10}
             warped = np.asarray(tslearn.dtw_barycenter_averaging(own, **start))[:, 0]
-            look: dict[str, Any] = {"color": FAINT, "lw": 0.4, "rasterized": True}
-            crowd = ax.plot(time, own[:MOST_DRAWN].T, **look)
+            crowd = ax.plot(time, own[:MOST_DRAWN].T, color=FAINT, lw=0.4, rasterized=True)
             crowd[0].set_label(f"subjects (up to {MOST_DRAWN})")
             for (kind, tint, line), curve in zip(BARYCENTERS, (own.mean(0), warped), strict=True):
                 ax.plot(time, curve, lw=1.8, label=kind, color=tint, ls=line)
-                rows = {"kind": kind, "sample": range(len(curve)), "value": curve}
+                rows = {"kind": kind, "sample": range(LENGTH), "value": curve}
                 curves.append(pd.DataFrame({**about, **rows}))
             around = np.sum((own - own.mean(0)) ** 2) / np.sum(own**2)
             spreads.append({**about, "n": len(own), "spread": float(around)})
@@ -221,21 +217,18 @@ def fig_ecg_atoms(study: Study) -> Result:
         quantity = f"{method}: energy around the class mean, lead {LEAD}"
         found.append((quantity, f"{said} (picture)", ours))
     legend_below(figure)
-    return Result(
-        lines(f"{5 * n_members} records, {SETTINGS}, {FILTERED}", found),
-        {"": pd.concat(curves, ignore_index=True), "_spread": pd.DataFrame(spreads)},
-        {"": figure},
-    )
+    tables = {"": pd.concat(curves, ignore_index=True), "_spread": pd.DataFrame(spreads)}
+    settings = f"{5 * n_members} records, {SETTINGS}, {FILTERED}"
+    return Result(lines(settings, found), tables, figure)
 
 
 def fig_ecg_recon(study: Study) -> Result:
     """fig:app:ecg_recon: three records of myocardial infarction, reconstructed by each model."""
     n_members = n_per_class(study)
     cohort = prepare(n_members, FILTERED)
-    shown = list(cohort.select(group=GROUP).subjects[:N_SHOWN])
+    shown = cohort.select(group="MI").subjects[:N_SHOWN]
     at = slice(SECONDS * SFREQ), cohort.channels.index(LEAD)
-    size = len(shown), len(MODELS)
-    figure, axes = panels((13, 2.4 * len(shown)), *size, sharex=True, sharey="row")
+    figure, axes = panels((13, 7.2), N_SHOWN, len(MODELS), sharex=True, sharey="row")
     found, frames = [], []
     for column, (method, said) in zip(axes.T, SAID_OF_RECORDS.items(), strict=True):
         model, parts, errors = fit(method, n_members, FILTERED), [], []
@@ -245,9 +238,9 @@ def fig_ecg_recon(study: Study) -> Result:
             atoms = model.personal_dictionary_[row : row + 1]
             x, rebuilt = cohort[subject].values[at], rebuild([cohort[row]], events, atoms)[0][at]
             errors.append(float(np.sum((x - rebuilt) ** 2) / np.sum(x**2)))
-            shown_events = events.query(f"onset_sample < {len(x)}")
+            early = events.query(f"onset_sample < {len(x)}")
             about = {"atom_length": LENGTH, "name": f"lead {LEAD} (unit power)", "sfreq": SFREQ}
-            plot_reconstruction(x[:, None], rebuilt[:, None], shown_events, **about, ax=ax)
+            plot_reconstruction(x[:, None], rebuilt[:, None], early, **about, ax=ax)
             ax.get_legend().remove()  # one for all, below
             ax.set_xlim(0, SECONDS)
             ax.label_outer()
@@ -259,11 +252,9 @@ def fig_ecg_recon(study: Study) -> Result:
         ours = ", ".join(f"{error:.2f}" for error in errors) + f"; roughness {roughness:.3f}"
         found.append((f"{method}: errors of three records", f"{said} (picture)", ours))
     legend_below(figure)
-    return Result(
-        lines(f"{5 * n_members} records, {SETTINGS}, {FILTERED}", found),
-        {"": pd.concat(frames, ignore_index=True)},
-        {"": figure},
-    )
+    table = pd.concat(frames, ignore_index=True)
+    settings = f"{5 * n_members} records, {SETTINGS}, {FILTERED}"
+    return Result(lines(settings, found), {"": table}, figure)
 
 
 def _params(n_members: int, *how: Any, name: str = "PerCDL") -> Features:
@@ -286,12 +277,12 @@ def _both(n_members: int, sized: bool = False) -> Features:
 
 #: Name and function of each set of features, in the order of the steps.
 FEATURE_SETS: dict[str, Callable[[int], Features]] = {
-    CRUDE: lambda n: _params(n, RAW, None, SEARCHED),
+    f"warps 4 x 7; {RAW}; {SEARCHED}": lambda n: _params(n, RAW, None, SEARCHED),
     f"warps 4 x 7; {RAW}; {KEPT}": lambda n: _params(n, RAW),
     f"warps 4 x 7; {FILTERED}; {KEPT}": lambda n: _params(n, FILTERED),
     f"warps 4 x 7; {COMPRESSED}; {KEPT}": lambda n: _params(n, COMPRESSED),
     WARPS: lambda n: _params(n, COMPRESSED, FINE),
-    MODULATED: _modulation,
+    f"modulation, {WAVES.knots} knots; {COMPRESSED}; {KEPT}": _modulation,
     RICH: _both,
     SIZED: lambda n: _both(n, sized=True),
     FREE: lambda n: _params(n, COMPRESSED, name="IndCDL"),
@@ -323,7 +314,7 @@ def ecg_classification(study: Study) -> Result:
             quantity = f"{k} nearest personal atoms, {metric}"
             found.append(Line(quantity, paper, f"{auc:.3f}", f"{settings}; {kind}"))
     other = Line("wavelets and a neural network (Strodthoff et al.)", f"{STRODTHOFF}", "-", "-")
-    return Result([*found, other], {"": table, "_neighbours": near}, {"": _draw_auc(table)})
+    return Result([*found, other], {"": table, "_neighbours": near}, _draw_auc(table))
 
 
 def measure_auc(n_members: int, features: str) -> dict[str, Any]:

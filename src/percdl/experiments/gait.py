@@ -160,11 +160,25 @@ def gait_errors(study: Study) -> Result:
     """gait:errors: reconstruction errors of the three models and of IndCDL's barycenter."""
     n_members = n_per_group(study)
     numbers = measure_errors(study, n_members)
-    return Result(
-        _error_lines(numbers, f"{3 * n_members} walks, {SETTINGS}"),
-        {"": numbers.reset_index()},
-        {},
-    )
+    settings = f"{3 * n_members} walks, {SETTINGS}"
+    ratios = numbers["PerCDL"] / numbers["IndCDL"]
+
+    def values(of: Any, digits: int) -> str:
+        default, printed = (of[FROM_DATA, kind] for kind in (DEFAULT, PRINTED))
+        kept = of[FROM_POPULATION, KEPT]
+        return f"{default:.{digits}f} ({PRINTED} {printed:.{digits}f}, {KEPT} {kept:.{digits}f})"
+
+    found = [(name, f"{paper}", values(numbers[name], 4)) for name, paper in PAPER_ERRORS.items()]
+    quantity = "PerCDL / IndCDL, same first atom"
+    said = f"{PAPER_ERRORS['PerCDL'] / PAPER_ERRORS['IndCDL']:.3f}"
+    found.append((quantity, said, values(ratios, 3)))
+    best = (numbers["PerCDL"] / numbers[BEST])[FROM_DATA, DEFAULT]
+    found.append(("PerCDL / best free atoms at its onsets", "-", f"{best:.3f}"))
+    default, printed = (ratios[FROM_CYCLE, kind] for kind in (DEFAULT, PRINTED))
+    copied = f"{settings}; first atom the {FROM_CYCLE}, as the paper's"
+    last = Line(quantity, said, f"{default:.3f} ({PRINTED} {printed:.3f})", copied)
+    ours = lines(f"{settings}; first atom {FROM_DATA}, no annotation used", found)
+    return Result([*ours, last], {"": numbers.reset_index()})
 
 
 def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
@@ -175,13 +189,11 @@ def measure_errors(study: Study, n_members: int) -> pd.DataFrame:
 
 def _errors(n_members: int, case: tuple[str, str]) -> dict[str, Any]:
     start, kind = case
-    cohort = load_walks(n_members).cohort
-    models = {
-        name: fit_in_place(name, n_members)
-        if kind == KEPT
-        else fit(name, n_members, start, kind == PRINTED)
-        for name in MODELS
-    }
+    cohort, plain = load_walks(n_members).cohort, kind == PRINTED
+    if kind == KEPT:
+        models = {name: fit_in_place(name, n_members) for name in MODELS}
+    else:
+        models = {name: fit(name, n_members, start, plain) for name in MODELS}
     # The best atom of a person is the first right singular vector of the person's segments.
     explained = 0.0
     for subject, onsets in models["PerCDL"].events_.groupby("subject")["onset_sample"]:
@@ -189,30 +201,6 @@ def _errors(n_members: int, case: tuple[str, str]) -> dict[str, Any]:
         explained += np.linalg.norm(cohort[str(subject)].values[samples, 0], ord=2) ** 2
     best = 1 - explained / sum(np.sum(r.values**2) for r in cohort)
     return {"start": start, "algorithm": kind, **errors_of_fits(models, cohort), BEST: best}
-
-
-def _error_lines(numbers: pd.DataFrame, settings: str) -> list[Line]:
-    ratios = numbers["PerCDL"] / numbers["IndCDL"]
-
-    def values(of: Any, digits: int) -> str:
-        default, printed = (of[FROM_DATA, kind] for kind in (DEFAULT, PRINTED))
-        kept = of[FROM_POPULATION, KEPT]
-        return f"{default:.{digits}f} ({PRINTED} {printed:.{digits}f}, {KEPT} {kept:.{digits}f})"
-
-    quantity = "PerCDL / IndCDL, same first atom"
-    said = f"{PAPER_ERRORS['PerCDL'] / PAPER_ERRORS['IndCDL']:.3f}"
-    default, printed = (ratios[FROM_CYCLE, kind] for kind in (DEFAULT, PRINTED))
-    best = (numbers["PerCDL"] / numbers[BEST])[FROM_DATA, DEFAULT]
-    found = [
-        *((name, f"{paper}", values(numbers[name], 4)) for name, paper in PAPER_ERRORS.items()),
-        (quantity, said, values(ratios, 3)),
-        ("PerCDL / best free atoms at its onsets", "-", f"{best:.3f}"),
-    ]
-    copied = f"{settings}; first atom the {FROM_CYCLE}, as the paper's"
-    return [
-        *lines(f"{settings}; first atom {FROM_DATA}, no annotation used", found),
-        Line(quantity, said, f"{default:.3f} ({PRINTED} {printed:.3f})", copied),
-    ]
 
 
 class Placed(NamedTuple):
@@ -264,38 +252,27 @@ def _place_all(n_members: int, kind: str, one_offset: bool = False) -> list[Plac
 def tab_personalization(study: Study) -> Result:
     """tab:app:personalization: distance of true gait cycles to personal and common atoms."""
     n_members = n_per_group(study)
-    people, strict = (measure_distances(study, n_members, one) for one in (False, True))
+    people, strict = (measure_distances(n_members, one) for one in (False, True))
     table, stricter = summarize(people), summarize(strict)
-    found = [
-        (
-            f"{group}: {kind}",
-            f"{value:.3f}",
-            f"{table.loc[kind, group]:.3f} (one offset: {stricter.loc[kind, group]:.3f})",
-        )
-        for kind, values in PAPER_DISTANCES.items()
-        for group, value in zip(GROUPS, values, strict=True)
-    ]
+    found = []
+    for kind, values in PAPER_DISTANCES.items():
+        for group, value in zip(GROUPS, values, strict=True):
+            ours = f"{table.loc[kind, group]:.3f} (one offset: {stricter.loc[kind, group]:.3f})"
+            found.append((f"{group}: {kind}", f"{value:.3f}", ours))
     nearest = ", ".join(f"{share:.0%} ({g})" for g, share in share_nearest(people).items())
     found.append(("participants with their own atom nearest", "-", nearest))
     tables = {"": table.reset_index(), "_one_offset": stricter.reset_index()}
-    return Result(
-        lines(f"{3 * n_members} walks, {IN_PLACE}; {HOW}", found),
-        {**tables, "_participants": people},
-        {},
-    )
+    tables["_participants"] = people
+    return Result(lines(f"{3 * n_members} walks, {IN_PLACE}; {HOW}", found), tables)
 
 
-def measure_distances(study: Study, n_members: int, one_offset: bool = False) -> pd.DataFrame:
+def measure_distances(n_members: int, one_offset: bool = False) -> pd.DataFrame:
     """Return the mean distance of cycles to each kind of atom, for participants that have all."""
-
-    def measure(n_members: int, one_offset: bool, kind: str) -> dict[str, list[float]]:
-        return {"distances": [one.distance for one in _place_all(n_members, kind, one_offset)]}
-
-    kinds = list(PAPER_DISTANCES)
-    rows = study.sweep(measure, n_members=[n_members], one_offset=[one_offset], kind=kinds)
     walks = load_walks(n_members)
-    people = {"subject": walks.cohort.subjects, "group": walks.groups}
-    return pd.DataFrame(people | dict(zip(rows["kind"], rows["distances"], strict=True))).dropna()
+    people: dict[str, Any] = {"subject": walks.cohort.subjects, "group": walks.groups}
+    for kind in PAPER_DISTANCES:
+        people[kind] = [one.distance for one in _place_all(n_members, kind, one_offset)]
+    return pd.DataFrame(people).dropna()
 
 
 def summarize(people: pd.DataFrame) -> pd.DataFrame:
@@ -336,4 +313,4 @@ def fig_gait_personalization(study: Study) -> Result:
         ax.label_outer()
         add_legend(ax)
     settings = f"{3 * n_members} walks, {IN_PLACE}; unit norms, each atom where it fits best"
-    return Result(lines(settings, found), {"": pd.DataFrame(columns)}, {"": figure})
+    return Result(lines(settings, found), {"": pd.DataFrame(columns)}, figure)

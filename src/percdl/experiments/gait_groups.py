@@ -182,22 +182,17 @@ def fig_gait(study: Study) -> Result:
                 rows.append({**about, **judge(groups.variability[group].to_numpy(), stretch)})
     judged = pd.DataFrame(rows)
     phases = pd.DataFrame(groups.phases).T / SFREQ
-    found = [
-        (
-            f"{group}, variability beyond Healthy's at: {words}",
-            "differs mainly there",
-            f"{excess:.0%} of the excess in {time:.0%} of the window",
-        )
-        for group, words, _, _, excess, time in judged.to_numpy()
-    ]
+    found = []
+    for group, words, _, _, excess, time in judged.to_numpy():
+        quantity = f"{group}, variability beyond Healthy's at: {words}"
+        ours = f"{excess:.0%} of the excess in {time:.0%} of the window"
+        found.append((quantity, "differs mainly there", ours))
     apart = f"{_distance(groups.mean[HEALTHY], common):.3f}"
     found.append(("common atom to Healthy mean", "similar (picture)", apart))
     tables = {"": groups.tabulate(common_atom=common), "_reading": judged}
-    return Result(
-        lines(f"{3 * n_members} walks, {IN_PLACE}; atoms at unit norm", found),
-        {**tables, "_phases": phases.rename_axis("group").reset_index()},
-        {"": _draw_gait(common, groups)},
-    )
+    tables["_phases"] = phases.rename_axis("group").reset_index()
+    settings = f"{3 * n_members} walks, {IN_PLACE}; atoms at unit norm"
+    return Result(lines(settings, found), tables, _draw_gait(common, groups))
 
 
 def _draw_gait(common: np.ndarray, groups: GroupStudy) -> Figure:
@@ -232,9 +227,8 @@ def fig_gait_indcdl(study: Study) -> Result:
         for g, free, ours in ends.to_numpy()
     ]
     settings = f"{3 * n_members} walks, {IN_PLACE}; first and last {N_ENDS / SFREQ:g} s"
-    return Result(
-        lines(settings, found), {"": groups["IndCDL"].tabulate(), "_ends": ends}, {"": figure}
-    )
+    tables = {"": groups["IndCDL"].tabulate(), "_ends": ends}
+    return Result(lines(settings, found), tables, figure)
 
 
 def _group_atoms(n_members: int) -> Any:
@@ -259,27 +253,23 @@ def fig_indcdl_popcdl(study: Study) -> Result:
         for group, distance in distances.items()
     ]
     table = pd.DataFrame(distances.items(), columns=["group", "distance"])
-    return Result(
-        lines(f"{n_members} walks a group, {IN_PLACE}; unit norms", found),
-        {"": groups.tabulate(**atoms.add_suffix("_PopCDL")), "_distances": table},
-        {"": figure},
-    )
+    tables = {"": groups.tabulate(**atoms.add_suffix("_PopCDL")), "_distances": table}
+    settings = f"{n_members} walks a group, {IN_PLACE}; unit norms"
+    return Result(lines(settings, found), tables, figure)
 
 
 def tab_group_popcdl(study: Study) -> Result:
     """tab:app:group_popcdl: distances between the atoms that PopCDL finds in each group."""
     n_members = gait.n_per_group(study)
-
-    def measure(n_members: int, pair: tuple[str, str]) -> dict[str, float | str]:
-        one, other = (fit_in_place("PopCDL", n_members, group).dictionary_ for group in pair)
+    atoms, rows = _group_atoms(n_members), []
+    for a, b in PAIRS:
+        one, other = (atoms[group].to_numpy()[None, :, None] for group in (a, b))
         distances = {metric: atom_distance(one, other, metric) for metric in ("dtw", "euclidean")}
-        return {"a": pair[0], "b": pair[1], **distances}
-
-    rows = study.sweep(measure, n_members=[n_members], pair=PAIRS)
-    numbers, atoms = rows.drop(columns=["n_members", "pair"]), _group_atoms(n_members)
+        rows.append({"a": a, "b": b, **distances})
+    numbers = pd.DataFrame(rows)
     found = [
         (f"{a} - {b}", f"{PAPER_DISTANCES[a, b]}", f"{dtw:.4f}")
         for a, b, dtw in numbers[["a", "b", "dtw"]].to_numpy()
     ]
     settings = f"{n_members} walks a group, {IN_PLACE}; unit-norm atoms, DTW without window"
-    return Result(lines(settings, found), {"": numbers, "_atoms": atoms}, {})
+    return Result(lines(settings, found), {"": numbers, "_atoms": atoms})

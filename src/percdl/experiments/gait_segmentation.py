@@ -108,14 +108,8 @@ def tab_gait_segmentation(study: Study) -> Result:
     printed = score_events(events[PAPER_LENGTH], cycles, TOLERANCE, least_amplitude=PAPER_SHARE)
     counts = count(kept, cycles)
     tables = [table.assign(atom_length=x, certainty=kind) for (x, kind), table in curves.items()]
-    return Result(
-        _lines(curves, score, printed, len(counts)),
-        {"": pd.concat(tables, ignore_index=True), "_walks": counts.reset_index()},
-        {"": _draw_curves(curves, score)},
-    )
+    numbers = {"": pd.concat(tables, ignore_index=True), "_walks": counts.reset_index()}
 
-
-def _lines(curves: Curves, score: Segmentation, printed: Segmentation, n_walks: int) -> list[Line]:
     def at(false_positives: float) -> str:
         both = (curves[LENGTH, kind] for kind in (RHYTHM, AMPLITUDE))
         ours, plain = (sensitivity_at(curve, false_positives) for curve in both)
@@ -137,7 +131,8 @@ def _lines(curves: Curves, score: Segmentation, printed: Segmentation, n_walks: 
     both = f"{printed.sensitivity:.4f} / {printed.false_positives:.4f}"
     dropped = f"L = {PAPER_LENGTH}, activations under {PAPER_SHARE:.0%} of the mean dropped"
     plain = Line(rule, "{} / {}".format(*PAPER), both, dropped)
-    return [*lines(f"{n_walks} walks, {SETTINGS}", found), plain]
+    answers = [*lines(f"{len(counts)} walks, {SETTINGS}", found), plain]
+    return Result(answers, numbers, _draw_curves(curves, score))
 
 
 def _draw_curves(curves: Curves, score: Segmentation) -> Figure:

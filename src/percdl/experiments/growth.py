@@ -17,7 +17,6 @@ from percdl.experiments.study import Result, Study, lines
 from percdl.plotting.style import SHARED, add_legend, color, label
 
 PAPER_SIZES = tuple(2**i for i in range(11))
-SMALL_SIZES = (1, 4, 16, 64)
 # Trends are fitted from this number of subjects on.
 LEAST_SUBJECTS = 16
 # Noise of the theorem's recordings, and their length in samples per repetition.
@@ -53,32 +52,22 @@ def slope(means: dict[int, float]) -> float:
 
 def fig_conv(study: Study) -> Result:
     """fig:conv: distance of the common atoms to the true ones, N = 500."""
-    sizes, seeds = study.pick((SMALL_SIZES, range(3)), (PAPER_SIZES, range(10)))
+    sizes, seeds = study.pick(((1, 4, 16, 64), range(3)), (PAPER_SIZES, range(10)))
     rows = measure_distances(study, sizes, seeds)
     table, means = mean_distances(rows)
     floor, last = means.pop(FLOOR), max(sizes)
-    found = [
-        (
-            f"PerCDL, S = {size}",
-            "falls with S (picture)",
-            f"{distance:.3f} ({distance / floor[size]:.2f} times the gauge floor)",
-        )
-        for size, distance in means["PerCDL"].items()
-        if size >= LEAST_SUBJECTS
-    ]
-    found += [
-        (
-            f"{method}: trend",
-            "falls with S" if method.startswith("PerCDL") else "rises with S",
-            f"S^{slope(mean):.2f} from S = {LEAST_SUBJECTS}, {mean[last]:.3f} at {last}",
-        )
-        for method, mean in means.items()
-    ]
-    return Result(
-        lines(f"N = 500, {fits.SETTINGS}, {len(seeds)} seeds", found),
-        {"": table, "_seeds": rows},
-        {"": draw_distances(table, len(seeds))},
-    )
+    found = []
+    for size, distance in means["PerCDL"].items():
+        if size >= LEAST_SUBJECTS:
+            ours = f"{distance:.3f} ({distance / floor[size]:.2f} times the gauge floor)"
+            found.append((f"PerCDL, S = {size}", "falls with S (picture)", ours))
+    for method, mean in means.items():
+        said = "falls with S" if method.startswith("PerCDL") else "rises with S"
+        ours = f"S^{slope(mean):.2f} from S = {LEAST_SUBJECTS}, {mean[last]:.3f} at {last}"
+        found.append((f"{method}: trend", said, ours))
+    settings = f"N = 500, {fits.SETTINGS}, {len(seeds)} seeds"
+    figure = draw_distances(table, len(seeds))
+    return Result(lines(settings, found), {"": table, "_seeds": rows}, figure)
 
 
 def draw_distances(table: pd.DataFrame, n_seeds: int) -> Figure:
@@ -105,19 +94,12 @@ def fig_synth_conv(study: Study) -> Result:
     table, means = mean_distances(measure_distances(study, sizes, seeds, 1000))
     atoms = measure_atoms(study, sizes)
     said = {"PerCDL": "recovers the atoms as S grows", FLOOR: "-"}
-    found = [
-        (
-            f"{method}: distance",
-            said.get(method, "does not (picture)"),
-            ", ".join(f"{d:.3f} (S = {s})" for s, d in means[method].items()),
-        )
-        for method in (*METHODS, FLOOR)
-    ]
-    return Result(
-        lines(f"N = 1000, {fits.SETTINGS}, {len(seeds)} seeds", found),
-        {"": table, "_atoms": atoms},
-        {"": draw_atoms(atoms, sizes)},
-    )
+    found = []
+    for method in (*METHODS, FLOOR):
+        ours = ", ".join(f"{d:.3f} (S = {s})" for s, d in means[method].items())
+        found.append((f"{method}: distance", said.get(method, "does not (picture)"), ours))
+    settings, figure = f"N = 1000, {fits.SETTINGS}, {len(seeds)} seeds", draw_atoms(atoms, sizes)
+    return Result(lines(settings, found), {"": table, "_atoms": atoms}, figure)
 
 
 def measure_atoms(
@@ -173,11 +155,9 @@ def theorem_convergence(study: Study) -> Result:
         (name, "-1/2", f"{fits.loglog_slope(part[of].tolist(), part['mean'].tolist()):.3f}")
         for name, part, of in laws
     ]
-    return Result(
-        lines(f"A and Z given, noise {NOISE:g}, {len(seeds)} seeds", found),
-        {"": table, "_seeds": rows},
-        {"": draw_theorem(table)},
-    )
+    settings = f"A and Z given, noise {NOISE:g}, {len(seeds)} seeds"
+    tables = {"": table, "_seeds": rows}
+    return Result(lines(settings, found), tables, draw_theorem(table))
 
 
 def measure_theorem(S: int, p: int, seed: int) -> dict[str, float]:

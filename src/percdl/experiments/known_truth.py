@@ -41,9 +41,7 @@ N_STEPS = 250
 SETTINGS = "S = 3, N = 500, K = 2, L = 50, r = 3, D = 3, W = 10"
 # A warp counts as recovered if its largest error is at most this number of samples.
 TOLERANCE = 0.5
-# Depths and widths of fig:sensitivity_analysis, and those of the data.
-PAPER_DEPTHS, PAPER_WIDTHS = (1, 2, 3, 4, 5, 6), (2, 4, 6, 8, 10, 12, 15, 20)
-SMALL_DEPTHS, SMALL_WIDTHS = (1, 3, 5), (2, 6, 10, 15)
+# Depth and width of the data of fig:sensitivity_analysis.
 TRUTH = (3, 10)
 _encode = jax.jit(encode)
 _count = jax.jit(segment_statistics, static_argnums=(2, 3, 4))
@@ -79,11 +77,9 @@ def fig_transfo_illustration(study: Study) -> Result:
         ax.label_outer()
     for ax in axes[:, 0]:
         ax.legend(fontsize="small", frameon=False)
-    return Result(
-        lines(f"{N_DRAWS} draws each, rows of a rescaled to l1 norm 0.99", found),
-        {"": pd.concat(frames, ignore_index=True)},
-        {"": figure},
-    )
+    settings = f"{N_DRAWS} draws each, rows of a rescaled to l1 norm 0.99"
+    table = pd.concat(frames, ignore_index=True)
+    return Result(lines(settings, found), {"": table}, figure)
 
 
 @cache
@@ -143,7 +139,7 @@ def _statistics(data: SyntheticCohort) -> Statistics:
     """Return the statistics of the true segments, on the host."""
     columns = ("onset_sample", "atom", "amplitude")  # by subject, onsets increasing
     shape = len(data.cohort), -1
-    events = Events(*(jnp.asarray(data.events[c].to_numpy().reshape(shape)) for c in columns))
+    events = Events(*(jnp.asarray(data.events[c]).reshape(shape) for c in columns))
     return jax.tree.map(np.asarray, _count(_signals(data), events, *data.dictionary.shape[:2], 0))
 
 
@@ -170,7 +166,7 @@ def fig_activations(study: Study) -> Result:
         ("activations that are not there", "-", str(rows["n_extra"].sum())),
         ("largest error of an amplitude", "-", f"{error:.1e} of 1"),
     ]
-    return Result(lines(settings, found), {"": rows}, {"": _draw_activations(make_cohort(0))})
+    return Result(lines(settings, found), {"": rows}, _draw_activations(make_cohort(0)))
 
 
 def score_activations(seed: int) -> dict[str, float]:
@@ -220,9 +216,8 @@ def fig_validation_common(study: Study) -> Result:
         ("distance to the true common atoms", "recovered (picture)", distances),
         ("normalized reconstruction error, largest", "-", f"{rows['error'].max():.1e}"),
     ]
-    return Result(
-        lines(settings, found), {"": rows}, {"": _draw_pairs(true, ours, "amplitude (a.u.)")}
-    )
+    figure = _draw_pairs(true, ours, "amplitude (a.u.)")
+    return Result(lines(settings, found), {"": rows}, figure)
 
 
 def score_atoms(seed: int) -> dict[str, float]:
@@ -249,11 +244,8 @@ def fig_perso(study: Study) -> Result:
     ]
     both = data.params, find_params(data, data.transform)
     true, ours = (_displacements(data, params).swapaxes(0, 1) for params in both)
-    return Result(
-        lines(settings, found),
-        {"": rows},
-        {"": _draw_pairs(true, ours, r"$\psi(t) - t$ (samples)")},
-    )
+    figure = _draw_pairs(true, ours, r"$\psi(t) - t$ (samples)")
+    return Result(lines(settings, found), {"": rows}, figure)
 
 
 def score_warps(seed: int) -> dict[str, float]:
@@ -299,29 +291,22 @@ def _draw_pairs(truth: np.ndarray, found: np.ndarray, name: str) -> Figure:
 
 def fig_sensitivity(study: Study) -> Result:
     """fig:sensitivity_analysis: warps of every depth and width on data with warps (3, 10)."""
-    depths, widths, seeds = study.pick(
-        (SMALL_DEPTHS, SMALL_WIDTHS, range(2)), (PAPER_DEPTHS, PAPER_WIDTHS, range(20))
-    )
+    paper = range(1, 7), (2, 4, 6, 8, 10, 12, 15, 20), range(20)
+    depths, widths, seeds = study.pick(((1, 3, 5), (2, 6, 10, 15), range(2)), paper)
     rows = study.sweep(measure_sensitivity, depth=depths, width=widths, seed=seeds)
     groups = rows.groupby(["depth", "width"], sort=False, as_index=False)
     table = groups.agg({"error": "mean", "normalized_error": "mean"})
-    spread = [
-        (
-            f"error over W: standard deviation, D = {depth}",
-            "falls with D (picture)",
-            f"{errors.std(ddof=0):.3f} around {errors.mean():.3f}",
-        )
-        for depth, errors in table.groupby("depth")["error"]
-    ]
+    found = []
+    for depth, errors in table.groupby("depth")["error"]:
+        quantity = f"error over W: standard deviation, D = {depth}"
+        ours = f"{errors.std(ddof=0):.3f} around {errors.mean():.3f}"
+        found.append((quantity, "falls with D (picture)", ours))
     settings = (
         f"S = 3, N = 500, true (D, W) = {TRUTH}, true atoms and activations, "
         f"W from {min(widths)} to {max(widths)}, {len(seeds)} seeds"
     )
-    return Result(
-        lines(settings, spread),
-        {"": table, "_seeds": rows},
-        {"": _draw_sensitivity(table, len(seeds))},
-    )
+    figure = _draw_sensitivity(table, len(seeds))
+    return Result(lines(settings, found), {"": table, "_seeds": rows}, figure)
 
 
 def measure_sensitivity(depth: int, width: int, seed: int) -> dict[str, float]:

@@ -16,7 +16,7 @@ from percdl.algorithm.settings import Huber
 from percdl.datasets import make_synthetic, personal_atom_distance
 from percdl.experiments import fits
 from percdl.experiments.fits import LOOKS, METHODS, PENALTY, panels, select
-from percdl.experiments.study import Result, Study, lines
+from percdl.experiments.study import Line, Result, Study, lines
 from percdl.plotting.style import label
 
 LOSS = {"squared": "squared", "huber": Huber()}
@@ -88,11 +88,9 @@ def fig_noise(study: Study) -> Result:
         found.append((quantity, said, ours))
     quantity = f"error of the recordings as given, {100 * rates[-1]:g} % impulses, squared loss"
     found.append((quantity, "-", errors("squared", rates[-1], "mean", GIVEN)))
-    return Result(
-        lines(f"{SETTINGS}, {len(seeds)} seeds from {seeds[0]}", found),
-        {"": table, "_seeds": rows},
-        {"": draw_impulses(table, len(seeds))},
-    )
+    settings = f"{SETTINGS}, {len(seeds)} seeds from {seeds[0]}"
+    figure = draw_impulses(table, len(seeds))
+    return Result(lines(settings, found), {"": table, "_seeds": rows}, figure)
 
 
 def summarize_impulses(rows: pd.DataFrame) -> pd.DataFrame:
@@ -137,18 +135,24 @@ def fig_gaussian_noise(study: Study) -> Result:
     table = summarize_gaussian(rows)
     settings = f"{SETTINGS}, {len(seeds)} seeds"
     adapted = settings.replace(f"lambda = {PENALTY}", 'penalty="auto"')
+
+    def means(quantity: str, penalty: str, method: str) -> str:
+        chosen = {"quantity": quantity, "penalty": penalty, "method": method}
+        curve = select(table, "snr_db", "mean", **chosen)
+        return f"{method} {', '.join(f'{value:.2g}' for value in curve.values())}"
+
     found = []
     for quantity, name in QUANTITIES.items():
         said = CLOSER if quantity in ("euclidean", "dtw") else "-"
         row = f"{name}, at {', '.join(map(str, levels))} dB"
-        found += lines(settings, [(row, said, _curves(table, quantity, FIXED))])
-        found += lines(adapted, [(row, "-", _curves(table, quantity, "auto"))])
+        fixed, auto = ("; ".join(means(quantity, p, m) for m in METHODS) for p in PENALTIES)
+        found += [Line(row, said, fixed, settings), Line(row, "-", auto, adapted)]
     span = f"from {max(levels)} to {min(levels)} dB, difference and ratio"
     for quantity, said in ((CLEAN, "-"), (GIVEN, LESS)):
         rises = {method: rise(table, quantity, method) for method in METHODS}
         ours = "; ".join(f"{m} {more:+.2g}, {by:.3g} times" for m, (more, by) in rises.items())
-        found += lines(settings, [(f"rise of the {QUANTITIES[quantity]} {span}", said, ours)])
-    return Result(found, {"": table, "_seeds": rows}, {"": draw_gaussian(table, len(seeds))})
+        found.append(Line(f"rise of the {QUANTITIES[quantity]} {span}", said, ours, settings))
+    return Result(found, {"": table, "_seeds": rows}, draw_gaussian(table, len(seeds)))
 
 
 def summarize_gaussian(rows: pd.DataFrame) -> pd.DataFrame:
@@ -163,14 +167,6 @@ def rise(table: pd.DataFrame, quantity: str, method: str) -> tuple[float, float]
     curve = select(table, "snr_db", "mean", quantity=quantity, method=method, penalty=FIXED)
     loudest, faintest = curve[min(curve)], curve[max(curve)]
     return loudest - faintest, loudest / faintest
-
-
-def _curves(table: pd.DataFrame, quantity: str, penalty: str) -> str:
-    curves = {
-        m: select(table, "snr_db", "mean", quantity=quantity, method=m, penalty=penalty)
-        for m in METHODS
-    }
-    return "; ".join(f"{m} {', '.join(f'{v:.2g}' for v in c.values())}" for m, c in curves.items())
 
 
 def draw_gaussian(table: pd.DataFrame, n_seeds: int) -> Figure:

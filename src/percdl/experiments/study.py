@@ -123,11 +123,10 @@ def lines(settings: str, rows: Iterable[tuple[str, str, str]]) -> list[Line]:
 class Result:
     """Answer of an experiment.
 
-    ``lines`` compare with the paper, ``tables`` hold all numbers (one CSV file each), ``figures``
-    are written as PNG and SVG. Tables and figures are named by the ending of their files: "" or
-    "_seeds", for instance.
+    ``lines`` compare with the paper, ``tables`` hold all numbers (one CSV file each, named by its
+    ending: "" or "_seeds", for instance), ``figure`` is written as PNG and SVG.
     """
 
     lines: list[Line]
     tables: dict[str, pd.DataFrame]
-    figures: dict[str, Figure]
+    figure: Figure | None = None

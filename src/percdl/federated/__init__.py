@@ -15,9 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Consent", "FederatedPerCDL", "FederatedSite", "Privacy", "suggest_clip"]
 
-_HOMES = dict(
-    zip(__all__, ("consent", "estimator", "site", "privacy", "private_rounds"), strict=True)
-)
+_MODULES = "consent", "estimator", "site", "privacy", "private_rounds"
+_HOMES = dict(zip(__all__, _MODULES, strict=True))
 
 
 def __getattr__(name: str) -> Any:

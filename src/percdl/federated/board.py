@@ -25,14 +25,13 @@ from percdl.federated.manifest import Manifest
 from percdl.federated.messages import Head, Post, digest, frame, pack, read_post, write_post
 from percdl.signals.files import PRIVATE, append_private, make_private_folder, replace_file
 
-# Makes the numbers of a post.
-Make = Callable[[], np.ndarray]
+Make = Callable[[], np.ndarray]  # makes the numbers of a post
 # Name under which the server's answer is listed among the posts; no site can have it.
 SERVER = ""
 
 
 class WaitedError(FederationError):
-    """Raised when others did not answer in time; the site may join again."""
+    """Raised when a site stops without leaving the run; it may join again."""
 
 
 @runtime_checkable
@@ -81,7 +80,8 @@ class Board:
             raise FederationError(f"Slot {head.slot} of run {head.run} is not open yet.")
         if self._posts.setdefault(head.slot, {}).setdefault(head.site, content) != content:
             raise FederationError(
-                f"Site {head.site} has posted another message in slot {head.slot} before."
+                f"Site {head.site} has posted another message in slot {head.slot} before. Another "
+                "process may be using its key."
             )
         if head.kind in ("finish", "refusal"):
             self._left[head.site] = head.kind

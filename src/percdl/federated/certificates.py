@@ -46,9 +46,8 @@ def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
 def renew_server_certificate(folder: Path) -> None:
     """Write a new ``server.crt`` for the same key and hosts, signed by ``ca.key`` there."""
     old = x509.load_pem_x509_certificate((folder / "server.crt").read_bytes())
-    _certify_server(
-        folder, old.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    )
+    hosts = old.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+    _certify_server(folder, hosts.value)
 
 
 def read_end(certificate: Path) -> datetime.datetime:
@@ -61,12 +60,9 @@ def read_end(certificate: Path) -> datetime.datetime:
 
 def _certify_server(folder: Path, hosts: x509.SubjectAlternativeName) -> None:
     issuer = x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()).subject
-    extensions = (
-        x509.BasicConstraints(ca=False, path_length=None),
-        _usage(digital_signature=True),
-        hosts,
-        x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]),
-    )
+    constraints = x509.BasicConstraints(ca=False, path_length=None)
+    purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
+    extensions = constraints, _usage(digital_signature=True), hosts, purpose
     _certify(folder, "server", str(hosts[0].value), *extensions, issuer=issuer)
 
 

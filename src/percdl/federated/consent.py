@@ -37,13 +37,13 @@ class Consent:
     trust_server : bool
         Whether it takes part even if the server adds the sums and computes the dictionaries.
     other_members : bool
-        Whether it takes part in runs with different members on the same recordings. The
-        difference of two totals shows the sums of the sites that were in one run only.
+        Whether it takes part in runs with different members on the same people. The difference
+        of two totals shows the sums of the sites that were in one run only.
     max_epsilon : float, optional
-        Largest epsilon of differential privacy of all runs on the same recordings together.
+        Largest epsilon of differential privacy of all runs on the same people together.
         None: sums may be exact.
     manifest : str, optional
-        Checksum of the only manifest it signs.
+        Fingerprint of the only manifest it signs.
 
     Examples
     --------
@@ -73,11 +73,13 @@ def check_manifest(site: str, key: str, cohort: Cohort, consent: Consent, m: Man
 
 
 def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) -> Iterator[str]:
-    """Yield the objections of a site to a manifest."""
     if m.version != __version__:
         yield f"runs percdl {__version__}, and the manifest is for {m.version}. Use one version."
-    if consent.manifest not in (None, m.digest):
-        yield f"has consented to another manifest than the one with the checksum {m.digest}."
+    if consent.manifest not in (None, m.fingerprint):
+        yield (
+            f"has consented to {consent.manifest}, and this manifest is {m.fingerprint}. Compare "
+            "fingerprints, and correct `manifest` in the file of the site."
+        )
     if m.members.get(site) != key:
         yield "is not a member with this key. Send the public key to the person who invites."
     if len(m.members) < consent.min_sites:
@@ -110,21 +112,22 @@ def _object(site: str, key: str, cohort: Cohort, consent: Consent, m: Manifest) 
 
 
 class Entry(Strict):
-    """One run in the ledger; ``mu`` is that of `Privacy.spent`, None for exact sums."""
+    """One run in the ledger, with checksums of samples and of names."""
 
     time: str
     run: Name
     manifest: Digest
     members: tuple[Name, ...]
     recordings: tuple[Digest, ...]
-    mu: float | None
+    people: tuple[Digest, ...] = ()
+    mu: float | None  # of `Privacy.spent`; None for exact sums
 
 
 def sign(folder: Path, site: str, manifest: Manifest, cohort: Cohort, consent: Consent) -> None:
     """Add a run to ``ledger.jsonl``; raise if it reveals too much together with earlier ones.
 
-    Two runs on the same recordings reveal more than one: the difference of their totals is the
-    sum over the sites, or the people, that were in one run only. Privacy spent adds up.
+    Two runs on the same people reveal more than one: the difference of their totals is the sum
+    over the sites, or the people, that were in one run only. Privacy spent adds up.
     """
     path, privacy, mu = folder / "ledger.jsonl", manifest.privacy, math.inf
     if privacy is not None:
@@ -135,19 +138,23 @@ def sign(folder: Path, site: str, manifest: Manifest, cohort: Cohort, consent: C
         manifest=manifest.digest,
         members=tuple(manifest.sites),
         recordings=tuple(sorted(digests(cohort))),
+        people=tuple(sorted({digest(ascii(name).encode()) for name in cohort.subjects})),
         mu=mu if math.isfinite(mu) else None,
     )
-    delta = 0.0 if privacy is None else privacy.delta
-    damaged = f"{path} is damaged, so earlier runs are unknown. Nothing is sent. Restore the file"
+    damaged = f"{path} does not tell of all earlier runs. Nothing is sent. Restore the file"
     make_private_folder(folder)
     with FileLock(folder / "ledger.lock", mode=PRIVATE):
         lines = path.read_bytes().splitlines() if path.is_file() else []
         earlier = [parse(Entry, line, damaged) for line in lines]
+        lost = {p.parent.name for p in folder.glob("*/000000.post")} - {e.run for e in earlier}
+        if lost:
+            raise FederationError(f"{damaged} (the posts of run {min(lost)} are beside it).")
         known = [e for e in earlier if e.run == entry.run]
         if known and known[0].model_copy(update={"time": entry.time}) == entry:
             return  # after a crash
-        related = [e for e in earlier if {*e.recordings} & {*entry.recordings}] + known
-        for why in _reveal(entry, related, consent, consent.least(manifest), delta):
+        now = {*entry.recordings, *entry.people}
+        related = [e for e in earlier if now & {*e.recordings, *e.people}] + known
+        for why in _reveal(entry, related, consent, manifest):
             raise FederationError(f"Site {site} {why}")
         append_private(path, (entry.model_dump_json() + "\n").encode())
 
@@ -155,40 +162,39 @@ def sign(folder: Path, site: str, manifest: Manifest, cohort: Cohort, consent: C
 def digests(cohort: Cohort) -> Iterator[str]:
     """Yield a checksum of the samples and corrections of each recording; they stay at the site."""
     for recording in cohort:
-        values = recording.values
-        about = f"{values.shape}{recording.corrections or ''}"
-        yield digest(about.encode() + values.tobytes())
+        about = f"{recording.values.shape}{recording.corrections or ''}"
+        yield digest(about.encode() + recording.values.tobytes())
 
 
-def _reveal(
-    entry: Entry, related: list[Entry], consent: Consent, least: int, delta: float
-) -> Iterator[str]:
+def _reveal(entry: Entry, related: list[Entry], consent: Consent, m: Manifest) -> Iterator[str]:
     """Yield the reasons why a run would reveal too much, together with ``related`` ones."""
+    least, delta = consent.least(m), 0.0 if m.privacy is None else m.privacy.delta
     for known in related:
         if known.run == entry.run:
             yield (
                 f"has signed another manifest of run {entry.run}, or had other recordings then. "
                 "Give the new run another name."
             )
-        before, now = set(known.recordings), set(entry.recordings)
-        few = [len(x) for x in (before - now, now - before) if 0 < len(x) < least]
+        pairs = (known.recordings, entry.recordings), (known.people, entry.people)
+        changes = (len({*x} - {*y}) for a, b in pairs for x, y in ((a, b), (b, a)))
+        few = [change for change in changes if 0 < change < least]
         if few and None in (known.mu, entry.mu):
             yield (
-                f"has recordings that differ by {few[0]} from those of run {known.run}: the "
-                "difference of the totals would be over fewer people than `min_subjects` "
+                f"has recordings or people that differ by {few[0]} from those of run {known.run}: "
+                "the difference of the totals would be over fewer people than `min_subjects` "
                 f"({least}). Use the same recordings, or wait for more."
             )
         others = sorted(set(known.members) ^ set(entry.members))
         if others and not consent.other_members:
             yield (
-                f"has taken part in run {known.run} with the same recordings and other members: "
-                f"the difference of the totals would show the sums of {', '.join(others)}. If all "
-                "of them agree, set `other_members`."
+                f"has taken part in run {known.run} with the same people and other members: the "
+                f"difference of the totals would show the sums of {', '.join(others)}. If all of "
+                "them agree, set `other_members`. Other people need other names."
             )
     squares = [math.inf if e.mu is None else e.mu**2 for e in (*related, entry)]
     spent = epsilon_of(math.sqrt(sum(squares)), delta)
     if consent.max_epsilon is not None and not spent <= consent.max_epsilon * (1 + 1e-6):
         yield (
-            f"allows an epsilon of {consent.max_epsilon:g} for all runs on the same recordings, "
+            f"allows an epsilon of {consent.max_epsilon:g} for all runs on the same people, "
             f"and with this one {len(squares)} run(s) would spend {spent:.4g}."
         )

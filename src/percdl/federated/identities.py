@@ -128,11 +128,8 @@ def verify(public: str, signature: bytes, text: bytes, who: str) -> None:
 
 def refuse_existing(*paths: Path) -> None:
     """Raise if a file exists: keys are never overwritten."""
-    for path in paths:
-        if path.exists():
-            raise FederationError(
-                f"{path} exists and is not overwritten. Use it, or move it away first."
-            )
+    for path in filter(Path.exists, paths):
+        raise FederationError(f"{path} exists and is not overwritten. Use it, or move it away.")
 
 
 def write_private(path: Path, key: Any) -> None:

@@ -9,9 +9,8 @@ paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
 
 Sums are masked in fixed point modulo 2^64. Each pair of members shares a secret and draws the same
 numbers from it. The site with the first name adds them, the other subtracts them, so they cancel
-in the sum over all members. This is the first protocol of Bonawitz et al. (2017, section 4.0:
-"masking with one-time pads"), with a fixed roster: no site can drop out of a sum, so there are no
-shares of seeds and no second masks. A run waits for a member that is away, or ends.
+in the sum over all members (Bonawitz et al. 2017, section 4.0, with a fixed roster; see
+docs/federated/threat_model.md).
 """
 
 from __future__ import annotations
@@ -48,6 +47,9 @@ ROOM_ENERGY, ROOM_SUBJECT, ROOM_WEIGHTED = 8, 4, 12
 # Exponent by which the recordings of one site may exceed those of the median site. Beyond it, the
 # fixed-point sums of the others would lose digits that a fit needs.
 MOST_SPREAD = 24
+
+Vector = Float64[np.ndarray, " n"]
+Fixed = UInt64[np.ndarray, " n"]  # in fixed point modulo 2^64
 
 
 class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
@@ -147,9 +149,7 @@ def check_broadcast(arrays: dict[str, np.ndarray], settings: Settings) -> Broadc
 def exponent(value: float) -> int:
     """Return the exponent of the smallest power of two that is not below a positive value."""
     if not 0 < value < math.inf:
-        raise FederationError(
-            f"The energy of the recordings is {value:g}. Scale the signals to other units."
-        )
+        raise FederationError(f"The energy of the recordings is {value:g}. Use other units.")
     return math.ceil(math.log2(value))
 
 
@@ -171,9 +171,7 @@ def cover(parts: dict[str, Bounds]) -> Bounds:
     return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
 
 
-def encode(
-    values: Float64[np.ndarray, " n"], scales: Float64[np.ndarray, " n"], n_sites: int
-) -> UInt64[np.ndarray, " n"]:
+def encode(values: Vector, scales: Vector, n_sites: int) -> Fixed:
     """Write values in fixed point modulo 2^64, such that sums over the sites do not wrap.
 
     With ``2^e`` the next power of two from ``scale`` on, a value is rounded to a multiple of
@@ -184,9 +182,7 @@ def encode(
     return np.rint(np.ldexp(values, -exponents)).astype(np.int64).view(np.uint64)
 
 
-def decode(
-    total: UInt64[np.ndarray, " n"], scales: Float64[np.ndarray, " n"], n_sites: int
-) -> Float64[np.ndarray, " n"]:
+def decode(total: Fixed, scales: Vector, n_sites: int) -> Vector:
     """Read a total of `encode`, with the same scales and number of sites."""
     return np.ldexp(total.view(np.int64).astype(np.float64), _exponents(scales, n_sites))
 
@@ -198,12 +194,8 @@ def _exponents(scales: np.ndarray, n_sites: int) -> np.ndarray:
 
 
 def mask(
-    encoded: UInt64[np.ndarray, " n"],
-    site: str,
-    keys: RunKeys,
-    publics: Mapping[str, str],
-    occasion: bytes,
-) -> UInt64[np.ndarray, " n"]:
+    encoded: Fixed, site: str, keys: RunKeys, publics: Mapping[str, str], occasion: bytes
+) -> Fixed:
     """Hide the encoded values of a site under masks that cancel over all members.
 
     ``publics`` are the public keys of all members for this run. ``occasion`` identifies the sum: a
@@ -217,7 +209,7 @@ def mask(
     return encoded
 
 
-def keystream(secret: bytes, info: bytes, size: int) -> UInt64[np.ndarray, " n"]:
+def keystream(secret: bytes, info: bytes, size: int) -> Fixed:
     """Draw uniform numbers from a secret and a purpose (ChaCha20)."""
     ciphers = crypto("hazmat.primitives.ciphers")
     # The nonce may be zero: `info` names sum and pair, so each key has one stream only.

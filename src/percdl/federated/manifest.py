@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,12 +19,13 @@ from percdl.estimators.base import BaseCDL
 from percdl.estimators.fitting import End, adopt
 from percdl.estimators.hyperparameters import Motif
 from percdl.estimators.modelfile import array_names, decode_model, encode_parameters
-from percdl.estimators.start import Choices, lengths_in_samples, make_settings
+from percdl.estimators.start import Choices, given_atoms, lengths_in_samples, make_settings
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import FederationError, InvalidParameterError, ModelFileError
 from percdl.federated.identities import FEWEST_SITES, verify
 from percdl.federated.layout import Layout, cover, layout_of
 from percdl.federated.messages import (
+    MOST_BYTES,
     MOST_HEAD,
     MOST_SITES,
     Array,
@@ -53,6 +55,8 @@ MOST = {
     "n_steps": 10_000,
     "parameters per atom": 10_000,
 }
+# Candidates drawn for each atom of a first dictionary, times `n_restarts`.
+N_DRAWN = 24
 # Name of a first dictionary among the arrays of a manifest.
 INIT = "parameter/init"
 # Terms are checked before the channels are known.
@@ -200,9 +204,7 @@ class Terms:
 def agree(manifest: Manifest, posts: Mapping[str, Post]) -> Terms:
     """Return the terms of a run from the first posts of all members; raises where they differ."""
     what = "Site {} joined with a message that cannot be read"
-    joined = {
-        site: parse(Joining, post.head.facts, what.format(site)) for site, post in posts.items()
-    }
+    joined = {site: parse(Joining, p.head.facts, what.format(site)) for site, p in posts.items()}
     first = min(joined)
     signals = joined[first].holdings.signals
     for site in sorted(joined):
@@ -217,7 +219,25 @@ def agree(manifest: Manifest, posts: Mapping[str, Post]) -> Terms:
         raise FederationError("Two sites have announced the same key for the run.")
     n_masks = max(own.holdings.n_masks for own in joined.values())
     bounds = cover({site: own.holdings.bounds for site, own in joined.items()})
-    return Terms(manifest, joined, Holdings(signals=signals, n_masks=n_masks, bounds=bounds))
+    terms = Terms(manifest, joined, Holdings(signals=signals, n_masks=n_masks, bounds=bounds))
+    check_sizes(terms)
+    return terms
+
+
+def check_sizes(terms: Terms) -> None:
+    """Raise if the sums of a round would be larger than a post, before any are computed."""
+    model, vectors = terms.manifest.make_model(), {}
+    if given_atoms(model.init) is None:
+        vectors["first"] = N_DRAWN * model.n_restarts
+    if terms.settings.schedule[1]:
+        vectors["personal"] = 1
+    for kind, n_vectors in vectors.items():
+        size = 8 * n_vectors * sum(math.prod(shape) for _, shape in terms.layout(kind))
+        if size > MOST_BYTES:
+            raise FederationError(
+                f"The sums of a {kind} round would have {size / 1e6:.0f} MB, and a post at most "
+                f"{MOST_BYTES / 1e6:.0f} MB. Agree on fewer or shorter atoms, or fewer restarts."
+            )
 
 
 def propose(
@@ -249,9 +269,7 @@ def propose(
             arrays=arrays,
         )
     except ModelFileError as error:
-        raise InvalidParameterError(
-            f"A federation agrees on data, never on code: {error}"
-        ) from error
+        raise InvalidParameterError(f"Sites agree on data, never on code: {error}") from error
     except ValidationError as error:
         raise InvalidParameterError(f"A federation is not possible: {explain(error)}.") from error
     if privacy is not None:

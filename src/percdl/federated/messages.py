@@ -95,15 +95,11 @@ class Holdings(Strict):
 
 
 class Joining(Strict):
-    """Contents of the first post of a site.
-
-    ``public`` is its public key for this run. ``dataset`` commits the site to its recordings
-    without revealing anything about them.
-    """
+    """Contents of the first post of a site."""
 
     holdings: Holdings
-    public: Digest
-    dataset: Digest
+    public: Digest  # its public key for this run
+    dataset: Digest  # commits the site to its recordings without revealing anything about them
 
 
 Kind = Literal["join", "first", "population", "personal", "express", "shares", "finish", "refusal"]

@@ -26,6 +26,7 @@ from percdl.exceptions import InvalidParameterError
 # that rounding of the normal numbers themselves does not show.
 FINENESS = 20
 RandomBytes = Callable[[int], bytes]
+Steps = Int64[np.ndarray, " n"]  # values on the grid, as numbers of steps
 
 
 @dataclass(frozen=True)
@@ -164,18 +165,14 @@ def clip_rows(rows: Float[np.ndarray, "S n"], bound: float) -> Float[np.ndarray,
     return rows * np.minimum(1, bound / np.maximum(norms, np.finfo(float).tiny))
 
 
-def add_on_grid(
-    rows: Float[np.ndarray, "S n"], bound: float, step: float
-) -> Int64[np.ndarray, " n"]:
+def add_on_grid(rows: Float[np.ndarray, "S n"], bound: float, step: float) -> Steps:
     """Clip rows, round them towards zero, and add them up, in steps (n,)."""
     # Norms are computed with rounding; this factor keeps the exact norm within the bound.
     safe = bound * (1 - 1e-12)
     return np.trunc(clip_rows(rows, safe) / step).astype(np.int64).sum(0)
 
 
-def draw_noise(
-    size: int, deviation: float, step: float, random_bytes: RandomBytes
-) -> Int64[np.ndarray, " size"]:
+def draw_noise(size: int, deviation: float, step: float, random_bytes: RandomBytes) -> Steps:
     """Draw normal numbers, rounded to steps.
 
     Of eight bytes, one bit is the sign and the others give the size by the inverse distribution

@@ -6,9 +6,10 @@ One clip for all of them is then close to the best split of the noise. A contrib
 depend on other subjects: chunks have one shape (`ROWS`), and programs treat their rows alike.
 
 `Denoised` costs no privacy: it only uses released sums and the amount of noise, which is public.
-Atoms with sums below the noise keep their shape. For the others, the difference to the old atom is
-shrunk by the share that noise explains (the James-Stein estimator). A ridge as large as the noise
-of the Gram matrix keeps the system positive, and pulls towards the old atom.
+An atom keeps its shape if an update would have an error larger than the atom itself. Otherwise the
+difference to the old atom is shrunk by the share that noise explains (the James-Stein estimator).
+A Gram matrix is shrunk in the same way, towards that of people who do not warp. A ridge as large
+as the noise that is left keeps it positive, and pulls towards the old atom.
 """
 
 from __future__ import annotations
@@ -109,8 +110,7 @@ def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
             statistics = block.gather([site.coded[index].statistics for index in block.chunks])
             if kind != "population" and settings.transform.shares_structure:
                 inputs = settings.transform, atoms, statistics, block.params
-                summary = _summarize_each(*inputs, settings.centering == "refit")
-                rows = _personal(summary, settings)
+                rows = _personal(_summarize_each(*inputs, settings.centering == "refit"), settings)
             else:
                 moment, weight = _balance_each(statistics, atoms)
                 rows = {"moment": moment, "weight": weight}
@@ -283,8 +283,7 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     first = given_atoms(model.init)
     if not isinstance(first, np.ndarray):
         raise InvalidParameterError(
-            f"`suggest_clip` needs a model with a first dictionary: `init` an array, not "
-            f"{model.init!r}."
+            f"`suggest_clip` needs a first dictionary: `init` an array, not {model.init!r}."
         )
     broadcast = Broadcast(normalize(check_atoms(first, settings)))
     runtime = InProcess(cohort, settings, ROWS, is_exact=True)
@@ -298,9 +297,8 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
 
 def denoised(rounds: Rounds, settings: Settings, manifest: Manifest) -> Rounds:
     """Return rounds over all members of a run, with noisy totals denoised."""
-    if manifest.privacy is None:
-        return rounds
-    return Denoised(rounds, settings, manifest.privacy, n_sites=len(manifest.members))
+    privacy, n_sites = manifest.privacy, len(manifest.members)
+    return rounds if privacy is None else Denoised(rounds, settings, privacy, n_sites)
 
 
 class Denoised(Rounds):
@@ -342,7 +340,7 @@ class Denoised(Rounds):
             old = clean[here] * move_windows(dictionary[k : k + 1], np.array([move]))[0]
             noise = deviation**2 * (atom.size + (atom**2).sum())
             weight[k, here] = clean[here]
-            moment[k, here] = old + _shrink(sums.moment[k, here] - old, noise)
+            moment[k, here] = old + _step(sums.moment[k, here] - old, noise, mean)
         return replace(sums, moment=moment, weight=weight)
 
     def _clear_personal(self, sums: Sums, dictionary: np.ndarray) -> Sums:
@@ -352,16 +350,19 @@ class Denoised(Rounds):
         n_warps, (n_gram, side) = np.zeros_like(sums.n_warps), gram.shape[1:3]
         near = min(2 * reach_of(self._settings) + 1, side)
         entry = deviation / self._scales["gram"]
-        # About the largest eigenvalue of the noise.
-        ridge = entry * near**0.5
+        # Number of noisy entries, and the largest eigenvalue of their noise (the semicircle law).
+        n_noisy, edge = n_gram * side * near, 2 * entry * near**0.5
         for k, atom in enumerate(dictionary):
             level = np.trace(sums.gram[k], axis1=1, axis2=2).mean() / side
             if level <= SEEN * deviation * n_gram**0.5:
                 continue
-            old = apply_systems(sums.gram[k], atom)
+            residual = sums.transported[k] - apply_systems(sums.gram[k], atom)
             noise = deviation**2 * atom.size + entry**2 * near * (atom**2).sum()
-            gram[k] = sums.gram[k] + ridge * np.eye(side)
-            right[k] = old + _shrink(sums.transported[k] - old, noise) + ridge * atom
+            flat = level * np.eye(side)
+            bent = sums.gram[k] - flat
+            kept = _kept(bent, entry**2 * n_noisy, n_noisy / 2)
+            gram[k] = flat + kept * (bent + edge * np.eye(side))
+            right[k] = apply_systems(gram[k], atom) + _step(residual, noise, level)
             # An atom above the noise has subjects, even if their noisy number is negative.
             n_warps[k] = sums.n_warps[k] if deviation == 0 else max(sums.n_warps[k], level)
         return replace(sums, gram=gram, transported=right, n_warps=n_warps)
@@ -384,8 +385,7 @@ class Denoised(Rounds):
                 with jax.enable_x64(True):
                     warps, counts = jnp.asarray(mean), jnp.asarray(clear.n_warps)
                     sums = jax.vmap(sum_warps)(warps[:, None], counts[:, None])
-                known = {name: np.asarray(x) for name, x in sums._asdict().items()}
-                clear = replace(clear, **known)
+                clear = replace(clear, **jax.tree.map(np.asarray, sums._asdict()))
         if "mixing" in still:
             mixed = noisy.mixing - before["mixing"]
             noise = (deviation / self._scales["mixing"]) ** 2 * mixed.shape[1]
@@ -409,11 +409,21 @@ def _find_window(moment: np.ndarray, weight: float, margin: int, rough: float) -
     return best - margin if gain[best] > 1e-6 * energy[margin] else 0
 
 
-def _shrink(difference: np.ndarray, noise: float, freedom: int | None = None) -> np.ndarray:
-    """Return the part of a difference that noise of this expected square does not explain.
+def _step(difference: np.ndarray, noise: float, level: float) -> np.ndarray:
+    """Return the step of an atom of norm one, whose sums it has ``level`` times."""
+    return _shrink(difference, noise) if noise < level**2 else np.zeros_like(difference)
+
+
+def _shrink(difference: np.ndarray, noise: float, freedom: float | None = None) -> np.ndarray:
+    """Return the part of a difference that noise of this expected square does not explain."""
+    return difference * _kept(difference, noise, freedom)
+
+
+def _kept(difference: np.ndarray, noise: float, freedom: float | None = None) -> float:
+    """Return the share of a difference that noise of this expected square does not explain.
 
     The margin ``doubt`` is larger for fewer numbers, whose squared noise varies more.
     """
     doubt = 1 + 2 * math.sqrt(2 / (difference.size if freedom is None else freedom))
     square = float((difference**2).sum())
-    return difference * (max(0.0, 1 - doubt * noise / square) if square > 0 else 0.0)
+    return max(0.0, 1 - doubt * noise / square) if square > 0 else 0.0

@@ -29,12 +29,15 @@ from percdl.federated.identities import Identity
 from percdl.federated.manifest import Invitation, Manifest
 from percdl.federated.messages import MOST_BYTES, frame, pack, read_post, unpack
 from percdl.federated.server import start_adding
+from percdl.signals.headers import read_json
 
 # Seconds that the server holds a request for posts, between its looks at the board, and between
 # two attempts of a site after a failure.
 _HOLD, _LOOK, _RETRY = 20.0, 0.05, 2.0
 # Bytes by which the posts of a slot, or the server's answer, may differ in size.
 _MOST_MORE = 2**22
+# Bytes of an answer about the health of a server.
+_MOST_LOOK = 1000
 # Seconds that the server keeps running after the end, so that all sites can read the last posts.
 LINGER = 15.0
 
@@ -87,7 +90,6 @@ async def _wait(board: Board, slot: int, hold: float) -> dict[str, bytes] | None
 
 
 def _is_member(manifest: Manifest, request: Request) -> bool:
-    """Whether a request is signed by a member of the run."""
     site, _, signature = request.headers.get("authorization", "").partition(" ")
     text = signed_request(manifest.run, request.method, request.path_params["slot"])
     try:
@@ -126,9 +128,8 @@ def _connect(server: str, authority: str, timeout: float) -> httpx.Client:
     except ssl.SSLError as error:
         raise FederationError("The authority is not a certificate in PEM.") from error
     # Without compression, a body cannot grow when it is unpacked.
-    headers = {"accept-encoding": "identity"}
-    address = f"https://{server}"
-    return httpx.Client(base_url=address, verify=context, timeout=timeout, headers=headers)
+    headers, url = {"accept-encoding": "identity"}, f"https://{server}"
+    return httpx.Client(base_url=url, verify=context, timeout=timeout, headers=headers)
 
 
 def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float | None:
@@ -137,10 +138,11 @@ def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float 
     Raises `FederationError` if the server does not prove its identity, or is not a relay.
     """
     try:
-        with _connect(server, authority, timeout) as client:
-            answer = client.get("/health")
+        client = _connect(server, authority, timeout)
+        with client, client.stream("GET", "/health") as answer:
+            content = _read_body(answer, _MOST_LOOK, time.monotonic() + timeout)
         date = parsedate_to_datetime(answer.headers["date"])
-        answer.json()["slot"]
+        read_json(content.decode())["slot"]
     except httpx.InvalidURL as error:
         raise FederationError(f"The server {server!r} must be a host and a port.") from error
     except httpx.TransportError as error:
@@ -175,7 +177,7 @@ class Relayed(AbstractContextManager):
         self._most = (len(self._manifest.members) + 1) * (len(content) + _MOST_MORE)
         status, text = self._ask("POST", slot, time.monotonic() + self._patience, content)
         if status != 200:
-            raise FederationError(f"The server refuses a post: {_shown(text)}")
+            raise WaitedError(f"The server refuses a post: {_shown(text)}")
 
     def read(self, slot: int) -> dict[str, bytes]:
         """Wait for the messages of all members in a slot; return them by site."""
@@ -200,7 +202,7 @@ class Relayed(AbstractContextManager):
         while True:
             try:
                 with self._client.stream(method, f"/posts/{slot}", **request) as answer:
-                    return answer.status_code, self._read(answer, end)
+                    return answer.status_code, _read_body(answer, self._most, end + _HOLD)
             except httpx.TransportError as error:
                 if time.monotonic() > end:
                     raise WaitedError(
@@ -208,19 +210,19 @@ class Relayed(AbstractContextManager):
                     ) from error
                 time.sleep(_RETRY)
 
-    def _read(self, answer: httpx.Response, end: float) -> bytes:
-        """Return the body of an answer, unless it is too long or takes too long."""
-        content = bytearray()
-        for part in answer.iter_raw():
-            content += part
-            if len(content) > self._most:
-                raise FederationError(
-                    f"The server sends more than {self._most} bytes, more than the posts of this "
-                    "run can have. Ask the person who runs it."
-                )
-            if time.monotonic() > end + _HOLD:
-                raise WaitedError("The server is too slow. Join again to continue the run.")
-        return bytes(content)
+
+def _read_body(answer: httpx.Response, most: int, end: float) -> bytes:
+    """Return the body of an answer, unless it is too long or takes too long."""
+    content = bytearray()
+    for part in answer.iter_raw():
+        content += part
+        if len(content) > most:
+            raise FederationError(
+                f"The server sends more than {most} bytes, too many for a relay. Ask who runs it."
+            )
+        if time.monotonic() > end:
+            raise WaitedError("The server is too slow. Join again to continue the run.")
+    return bytes(content)
 
 
 def _shown(content: bytes) -> str:

@@ -3,12 +3,6 @@
 The server's half of Algorithm 2 is deterministic. Every site adds the posts of all members itself
 and computes the next dictionary itself, so no one can choose a dictionary.
 
-Sites cannot search for recurring segments together, because segments are recordings. To find a
-first dictionary, all sites draw the same smooth random shapes as candidates and code some of their
-recordings with each. The sums of an ordinary population round, masked like all others, improve a
-candidate. One post holds the sums of many candidates, and only the best are kept. Atoms are found
-one by one.
-
 Wrong sums end a run. The objective of a round is the energy less what the atoms explain, and this
 follows exactly from the other sums. The sums also promise the objective of the new dictionary with
 the old codes. Exact codes can only lower it, unless windows have moved; a new gauge costs little.
@@ -19,7 +13,7 @@ the one they reached. They disagree at a site that made its sums up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -35,7 +29,7 @@ from percdl.exceptions import FederationError
 from percdl.federated.board import Transcript
 from percdl.federated.identities import RunKeys
 from percdl.federated.layout import decode, encode, mask
-from percdl.federated.manifest import Terms
+from percdl.federated.manifest import N_DRAWN, Terms
 from percdl.federated.messages import Post, Strict, digest, frame, parse
 from percdl.federated.private_rounds import PrivateRounds
 from percdl.runtimes.in_process import InProcess
@@ -46,8 +40,8 @@ from percdl.steps.initialization import draw_shapes
 
 # Called after each round with the phase, the number of the round, and the objective.
 Report = Callable[[str, int, float], None]
-# Candidates drawn for each atom of a first dictionary, and the number kept after each step.
-N_DRAWN, N_KEPT = 24, (8, 3, 1)
+# Number of candidates of a first dictionary that are kept after each step.
+N_KEPT = (8, 3, 1)
 # Largest excess over the promise, relative to the energy of the signals: rounding explains it in
 # the first phase, and a new gauge in the second.
 MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
@@ -100,9 +94,8 @@ class Groups:
         counted = self.admit(counts)
         if not (counted == (counts > 0)).all():
             some = runtime.add_some(sums, kind, broadcast, counted)
-            hidden = explain_away(sums, broadcast, settings)
-            hidden -= explain_away(some, broadcast, settings)
-            sums = replace(some, objective=sums.objective + hidden)
+            every, less = (explain_away(x, broadcast, settings) for x in (sums, some))
+            sums = replace(some, objective=sums.objective + (every - less))
         if not sums.ztz.size:
             return sums
         both = counted.T.astype(int) @ counted
@@ -113,12 +106,11 @@ class OwnRounds:
     """Rounds on the recordings of a site, with ``least`` people or more per atom (`Groups`)."""
 
     def __init__(self, cohort: Cohort, terms: Terms, least: int):
-        self._cohort, self._terms, self._least = cohort, terms, least
+        self._cohort, self._terms, self._least, self._private = cohort, terms, least, None
         settings, privacy = terms.settings, terms.manifest.privacy
-        n_masks, self._private = terms.common.n_masks, None
         self.groups = Groups(len(cohort), settings.n_atoms, least)
         if privacy is None:
-            self.runtime = InProcess(cohort, settings, settings.chunk_rows, n_masks)
+            self.runtime = InProcess(cohort, settings, settings.chunk_rows, terms.common.n_masks)
         else:
             self._private = PrivateRounds(cohort, settings, privacy)
             self.runtime = self._private.inside
@@ -155,9 +147,7 @@ class OwnRounds:
         return found
 
 
-def add_posts(
-    terms: Terms, kind: str, posts: Mapping[str, Post], n_vectors: int = 1
-) -> list[Sums]:
+def add_posts(terms: Terms, kind: str, posts: dict[str, Post], n_vectors: int = 1) -> list[Sums]:
     """Return the totals of the posts of all members; a post holds ``n_vectors`` sums."""
     one, dtype = terms.layout(kind), np.uint64 if terms.manifest.secure else np.float64
     layout, parts = one.times(n_vectors), []
@@ -218,20 +208,18 @@ def promise(own: Sums, total: Sums, dictionary: np.ndarray, settings: Settings) 
     return own.energy - float((2 * scale * linear - scale**2 * square).sum())
 
 
-def _forms(
-    sums: Sums, dictionary: np.ndarray, settings: Settings
-) -> tuple[np.ndarray, np.ndarray]:
+def _forms(sums: Sums, atoms: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
     """Return the linear and the quadratic part (K,) of the error, from sums of either phase."""
     if sums.gram.size:
-        pairs = zip(sums.gram, dictionary, strict=True)
+        pairs = zip(sums.gram, atoms, strict=True)
         bent = np.stack([apply_systems(systems, atom) for systems, atom in pairs])
         right = sums.transported
     elif sums.moment.size:
         inner = slice(settings.margin, settings.margin + settings.atom_length)
-        bent, right = sums.weight[:, inner] * dictionary, sums.moment[:, inner]
+        bent, right = sums.weight[:, inner] * atoms, sums.moment[:, inner]
     else:
-        return np.zeros(len(dictionary)), np.zeros(len(dictionary))
-    return (right * dictionary).sum((1, 2)), (bent * dictionary).sum((1, 2))
+        return np.zeros(len(atoms)), np.zeros(len(atoms))
+    return (right * atoms).sum((1, 2)), (bent * atoms).sum((1, 2))
 
 
 @dataclass
@@ -273,10 +261,9 @@ class FederatedRounds(Rounds):
             promised = promise(*last, broadcast.dictionary, settings)
             reached = own.objective_fitted
         facts: Any = {"promised": float(promised), "reached": float(reached)}
-        shares = {
-            site: parse(Share, post.head.facts, f"Site {site} sends no shares")
-            for site, post in self.transcript.exchange("shares", **facts).items()
-        }
+        posts = self.transcript.exchange("shares", **facts)
+        what = "Site {} sends no shares"
+        shares = {site: parse(Share, p.head.facts, what.format(site)) for site, p in posts.items()}
         gaps = {site: share.reached - share.promised for site, share in shares.items()}
         suspect = max(gaps, key=lambda site: gaps[site] if why == ABOVE else abs(gaps[site]))
         lines = (f"{site} {x.promised:.6g}, {x.reached:.6g}" for site, x in sorted(shares.items()))
@@ -290,7 +277,9 @@ class FederatedRounds(Rounds):
     def first_dictionary(self) -> np.ndarray:
         """Return the first dictionary (K, L, P) of a run, given or found together.
 
-        The search takes three posts per atom. ``n_restarts`` multiplies the number of candidates.
+        Atoms are found one by one. All sites draw the same smooth random shapes as candidates and
+        code some of their recordings with each; population rounds improve the candidates, and the
+        best are kept. Each of three posts per atom holds the sums of all candidates.
         """
         settings, model = self.terms.settings, self.terms.manifest.make_model()
         given = given_atoms(model.init)
@@ -316,10 +305,8 @@ class FederatedRounds(Rounds):
             "first", lambda: self._protect("first", self.own.try_dictionaries(candidates))
         )
         totals = add_posts(self.terms, "first", posts, len(candidates))
-        steps = [
-            population_update(total, Broadcast(candidate), self.terms.trial)[0].dictionary
-            for total, candidate in zip(totals, candidates, strict=True)
-        ]
+        pairs = zip(totals, map(Broadcast, candidates), strict=True)
+        steps = [population_update(*pair, self.terms.trial)[0].dictionary for pair in pairs]
         return np.stack(steps)[np.argsort([x.objective for x in totals], kind="stable")]
 
     def _protect(self, kind: Any, sums: list[Sums]) -> np.ndarray:

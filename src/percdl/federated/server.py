@@ -93,8 +93,7 @@ def follow(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, St
     The manifest bounds the number of questions of each kind.
     """
     transcript, settings = rounds.transcript, rounds.terms.settings
-    asked, most = Counter[str](), count_rounds(settings)
-    last = None
+    asked, most, last = Counter[str](), count_rounds(settings), None
     while True:
         question = parse(Question, transcript.answer, "The server's answer cannot be read")
         if question.kind == "refusal":

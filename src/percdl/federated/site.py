@@ -29,6 +29,7 @@ from percdl.federated.rounds import FederatedRounds, OwnRounds, Report
 from percdl.federated.server import follow
 from percdl.signals import Cohort
 from percdl.signals.events import events_to_csv
+from percdl.signals.files import hold, release
 from percdl.signals.preprocessing import lasting_steps
 
 # Files of a run at a site: its own model, and the model without subjects, to be passed on.
@@ -85,22 +86,28 @@ class FederatedSite:
         Raises `FederationError` if this site or another one refuses.
         """
         place = self.folder / manifest.run
-        if (place / MODEL).is_file():  # the run is over
-            return load(place / MODEL)
         check_manifest(self.name, self.identity.public, self.cohort, self.consent, manifest)
         sign(self.folder, self.name, manifest, self.cohort, self.consent)
+        if (place / MODEL).is_file():  # the run is over
+            return load(place / MODEL)
         transcript = Transcript(self.identity, manifest, connection, place)
+        try:
+            held = hold(place)
+        except BlockingIOError as error:
+            raise FederationError(
+                f"Another process takes part in run {manifest.run} in {place}. Stop one of them."
+            ) from error
         try:
             return self._run(transcript, report)
         except WaitedError:
             raise  # the run can continue later
         except PerCDLError as error:
             transcript.log(refused=str(error))
-            why = str(error)
-            if not isinstance(error, FederationError):  # the message may name subjects
-                why = f"{type(error).__name__}; its own log says more."
-            transcript.refuse(why)
+            neutral = f"{type(error).__name__}; its own log says more."  # names no subject
+            transcript.refuse(str(error) if isinstance(error, FederationError) else neutral)
             raise
+        finally:
+            release(held)
 
     def _run(self, transcript: Transcript, report: Report) -> BaseCDL:
         place, manifest = transcript.folder, transcript.manifest
@@ -115,19 +122,15 @@ class FederatedSite:
             asked, sums, reason = _add(rounds, report)
             transcript.exchange("finish")  # checks that all have the same history
         reached = sums.objective, reason, rounds.history, own.runtime.results()
-        end = End(asked.dictionary, *reached, asked.precision)
-        model = self._keep(place, terms, end)
+        model = self._keep(place, terms, End(asked.dictionary, *reached, asked.precision))
         for name in (KEY, STATE):
             (place / name).unlink(missing_ok=True)
         return model
 
     def _join(self, transcript: Transcript, keys: RunKeys) -> Terms:
-        """Join a run; return its terms."""
-        own = Joining(
-            holdings=describe(self.cohort, transcript.manifest),
-            public=keys.public,
-            dataset=self.identity.commit("".join(sorted(digests(self.cohort)))),
-        )
+        holdings = describe(self.cohort, transcript.manifest)
+        dataset = self.identity.commit("".join(sorted(digests(self.cohort))))
+        own = Joining(holdings=holdings, public=keys.public, dataset=dataset)
         posts = transcript.exchange("join", **own.model_dump(mode="json"))
         terms = agree(transcript.manifest, posts)
         if terms.joined[self.name] != own:
@@ -145,12 +148,10 @@ class FederatedSite:
         if terms.manifest.aggregate == "server":  # objectives are those of this site
             unknown = [replace(r, objective=0.0) for r in end.history.records]
             shared = replace(shared, objective=0.0, history=History(unknown))
-        common = fitted_model(terms, shared, terms.common.signals)
-        common.save(place / COMMON)
+        fitted_model(terms, shared, terms.common.signals).save(place / COMMON)
         events_to_csv(model.events_, place / "events.csv")
         if self.write_report:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 model.report(place / "report.html")
         model.save(place / MODEL)
         return model
@@ -164,9 +165,8 @@ def describe(cohort: Cohort, manifest: Manifest) -> Holdings:
     """
     about = cohort.channels, cohort.units, cohort.sfreq, lasting_steps(cohort.processing)
     if manifest.privacy is not None:
-        bounds = Bounds(
-            0, MOST_SUBJECTS + exponent(settings_of(manifest.make_model()).atom_length)
-        )
+        length = settings_of(manifest.make_model()).atom_length
+        bounds = Bounds(0, MOST_SUBJECTS + exponent(length))
     else:
         energy = float(np.nansum(cohort.power * cohort.lengths * cohort.n_channels))
         bounds = Bounds(exponent(energy), exponent(float(cohort.lengths.sum())))
@@ -194,5 +194,4 @@ def _add(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, Stop
 
     runtime = denoised(rounds, terms.settings, terms.manifest)
     found = run_percdl(runtime, terms.settings, first, rounds.history, report, save=save)
-    last = Broadcast(found.dictionary, precision=found.precision)
-    return last, found.sums, found.stop_reason
+    return Broadcast(found.dictionary, precision=found.precision), found.sums, found.stop_reason

@@ -1,6 +1,5 @@
 """Matplotlib functions: they take data and an optional Axes, and return the Axes."""
 
-from percdl.plotting.cycles import plot_cycles, plot_landmarks, plot_marks, plot_score
 from percdl.plotting.model import (
     plot_atom_band,
     plot_atom_length,
@@ -19,7 +18,14 @@ from percdl.plotting.people import (
     plot_embedding,
     plot_group_comparison,
 )
-from percdl.plotting.recordings import plot_activations, plot_reconstruction
+from percdl.plotting.recordings import (
+    plot_activations,
+    plot_cycles,
+    plot_landmarks,
+    plot_marks,
+    plot_reconstruction,
+    plot_score,
+)
 
 __all__ = [
     "plot_activations",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -14,14 +14,7 @@ from matplotlib.collections import LineCollection
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.style import (
-    Labels,
-    as_shape,
-    check_position,
-    find_subject,
-    names_of,
-    same_shape,
-)
+from percdl.plotting.style import Labels, as_shape, check_position, names_of, same_shape
 
 if TYPE_CHECKING:
     from percdl.analysis import AtomLength, Selection
@@ -133,9 +126,8 @@ def plot_atoms(
     'time (s)'
     """
     dictionary = as_shape(dictionary, "dictionary", "K, L, P", such_as="model.dictionary_")
-    ax = style.make_axes(ax)
     n_atoms, n_times, n_channels = dictionary.shape
-    time, unit = style.time_axis(n_times, sfreq)
+    ax, time, label = style.time_axes(ax, n_times, sfreq)
     channel_names = names_of(channels, n_channels, "channel")
     for k, p in np.ndindex(n_atoms, n_channels):
         parts = [f"atom {k}"] * (n_atoms > 1) + [channel_names[p]] * (n_channels > 1)
@@ -147,7 +139,7 @@ def plot_atoms(
         norms = [np.sqrt((x**2).sum((1, 2), keepdims=True)) for x in (dictionary, truth)]
         curves = np.moveaxis(truth * (norms[0] / norms[1]), 1, 0).reshape(n_times, -1)
         ax.plot(time, curves, "--", color=style.SHARED, linewidth=1)[0].set_label("truth")
-    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
+    return style.finish(ax, label, "amplitude", 3, units)
 
 
 @style.plot
@@ -183,13 +175,14 @@ def plot_atom_band(
     'time (s)'
     """
     atom = as_shape(atom, "atom", "L, P", such_as="model.dictionary_[0]")
-    ax = style.make_axes(ax)
-    time = style.time_axis(len(atom), sfreq)[0]
-    bands = [("whole", f"{level:.0%}, whole curve", whole)] if whole is not None else []
-    for name, text, ends in [*bands, ("band", f"{level:.0%} band", band)]:
+    ax, time, _ = style.time_axes(ax, len(atom), sfreq)
+    bands = [("band", f"{level:.0%} band", band, 0.25)]
+    if whole is not None:
+        bands.insert(0, ("whole", f"{level:.0%}, whole curve", whole, 0.15))
+    for name, text, ends, alpha in bands:
         low, high = (same_shape(end, atom, name, "atom") for end in ends)
         for p in range(atom.shape[1]):
-            drawn = {"alpha": 0.15 if name == "whole" else 0.25, "label": None if p else text}
+            drawn = {"alpha": alpha, "label": None if p else text}
             style.fill_band(ax, time, low[:, p], high[:, p], style.color(p), **drawn)
     true = None if truth is None else np.asarray(truth)[None]
     return plot_atoms(atom[None], true, units=units, sfreq=sfreq, channels=channels, ax=ax)
@@ -227,15 +220,14 @@ def plot_personal_atoms(
     personal = as_shape(personal_dictionary, name, "S, K, L, P", such_as=f"model.{name}_")
     check_position(atom, personal.shape[1], "atom")
     check_position(channel, personal.shape[3], "channel")
-    ax = style.make_axes(ax)
     curves = personal[:, atom, :, channel]
-    time, unit = style.time_axis(curves.shape[1], sfreq)
+    ax, time, label = style.time_axes(ax, curves.shape[1], sfreq)
     _draw_crowd(ax, time, curves, highlight, subjects)
     if dictionary is not None:
         dictionary = same_shape(dictionary, personal[0], "dictionary", f"{name}[0]")
         common = dictionary[atom, :, channel]
         ax.plot(time, common, color=style.SHARED, linewidth=2.5, label="common atom")
-    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 3)
+    return style.finish(ax, label, "amplitude", 3, units)
 
 
 @style.plot
@@ -264,13 +256,12 @@ def plot_warps(
     "subject's time (s)"
     """
     warps = as_shape(warps, "warps", "S, L", such_as=WARPS)
-    ax = style.make_axes(ax, size=(4.0, 4.0))
-    time, unit = style.time_axis(warps.shape[1], sfreq)
+    ax, time, label = style.time_axes(ax, warps.shape[1], sfreq, size=(4.0, 4.0))
     curves = warps if sfreq is None else warps / sfreq
     _draw_crowd(ax, time, curves, highlight, subjects)
     ax.plot(time, time, "--", color=style.SHARED, linewidth=1, label="identity")
     ax.set_aspect("equal")
-    style.label(ax, f"subject's time ({unit})", f"common time ({unit})")
+    style.label(ax, f"subject's {label}", f"common {label}")
     # The corner with more room: warps lie near the diagonal.
     ahead, behind = (np.nanmax(lead, initial=0) for lead in (curves - time, time - curves))
     style.add_legend(ax, place="upper left" if ahead < behind else "lower right")
@@ -304,13 +295,12 @@ def plot_speed(
     "subject's time (s)"
     """
     warps = as_shape(warps, "warps", "S, L", such_as=WARPS)
-    ax = style.make_axes(ax)
-    time, unit = style.time_axis(warps.shape[1], sfreq)
+    ax, time, label = style.time_axes(ax, warps.shape[1], sfreq)
     speeds = np.gradient(warps, axis=-1)
     _draw_crowd(ax, time, speeds, (), subjects)
     ax.axhline(1, color=style.SHARED, linestyle="--", linewidth=1, label="common pace")
     if subject is not None:
-        at = find_subject(subject, subjects, len(speeds))
+        at = style.find_subject(subject, subjects, len(speeds))
         name = names_of(subjects, len(speeds), "subject")[at]
         if np.isnan(speeds[at]).any():
             raise InvalidParameterError(
@@ -326,7 +316,7 @@ def plot_speed(
                 )  # fmt: skip
         ax.plot(time, speeds[at], color=style.SHARED, linewidth=1.8, label=name)
     ax.margins(x=0.02)
-    return style.finish(ax, f"subject's time ({unit})", "local speed ψ' (common pace = 1)", 3)
+    return style.finish(ax, f"subject's {label}", "local speed ψ' (common pace = 1)", 3)
 
 
 @style.plot
@@ -383,13 +373,7 @@ def plot_kinds_path(path: pd.DataFrame, *, ax: Axes | None = None) -> Axes:
     back = path["step"].str.endswith("taken back").to_numpy(bool)
     ax.plot(rows[~back], objective[~back], color=style.SHARED, marker="o", label="kept")
     if back.any():
-        looks: Any = {
-            "color": style.color(1),
-            "marker": "x",
-            "linestyle": "",
-            "label": "taken back",
-        }
-        ax.plot(rows[back], objective[back], **looks)
+        ax.plot(rows[back], objective[back], "x", color=style.color(1), label="taken back")
     names = [
         f"{re.sub(r' [(].*?[)]|: taken back', '', step)}\n{n} atom{'s' * (n > 1)}"
         for step, n in zip(path["step"], path["n_atoms"], strict=True)
@@ -408,7 +392,7 @@ def _draw_crowd(
     subjects: Labels | None,
 ) -> None:
     """Draw one curve per subject in grey, and the highlighted ones in colour; NaN are left out."""
-    chosen = [find_subject(one, subjects, len(curves)) for one in highlight]
+    chosen = [style.find_subject(one, subjects, len(curves)) for one in highlight]
     labels = names_of(subjects, len(curves), "subject")
     known = np.asarray(~np.isnan(curves).any(1))
     crowd = curves[known & ~np.isin(np.arange(len(curves)), chosen)]

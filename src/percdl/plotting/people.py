@@ -14,14 +14,7 @@ from scipy import stats
 
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
-from percdl.plotting.style import (
-    Labels,
-    as_shape,
-    check_position,
-    find_subject,
-    groups_of,
-    names_of,
-)
+from percdl.plotting.style import Labels, as_shape, find_subject, groups_of, names_of
 
 FEW = 30  # names that fit along an axis
 COVERAGE = 0.95
@@ -65,16 +58,14 @@ def plot_group_comparison(
     """
     from percdl.analysis.groups import Cluster, summarize_groups  # here, because it loads JAX
 
-    curves = as_shape(
-        curves, "curves", "S, L", "S, L, P", such_as="model.personal_dictionary_[:, 0]"
-    )
+    such_as = "model.personal_dictionary_[:, 0]"
+    curves = as_shape(curves, "curves", "S, L", "S, L, P", such_as=such_as)
     curves = curves if curves.ndim == 3 else curves[:, :, None]
-    check_position(channel, curves.shape[2], "channel")
+    style.check_position(channel, curves.shape[2], "channel")
     if band not in BANDS:
         raise InvalidParameterError(f"`band={band!r}` must be one of {', '.join(BANDS)}.")
     summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)))
-    ax = style.make_axes(ax)
-    time, unit = style.time_axis(curves.shape[1], sfreq)
+    ax, time, label = style.time_axes(ax, curves.shape[1], sfreq)
     for index, (name, group) in enumerate(summaries.items()):
         tint, line, _ = style.look(index)
         mean, half, n = group.mean[:, 0], group.sd[:, 0], group.n_members
@@ -90,7 +81,7 @@ def plot_group_comparison(
     ]
     _mark_clusters(ax, sorted(runs), alpha, sfreq or 1.0)
     ax.margins(x=0.02)
-    return style.finish(ax, f"time ({unit})", style.with_units("amplitude", units), 2)
+    return style.finish(ax, label, "amplitude", 2, units)
 
 
 def _mark_clusters(
@@ -222,8 +213,7 @@ def plot_deviation_profile(
             "atom. Choose another subject."
         )
     curves = profile if profile.ndim == 2 else profile[:, None]
-    ax = style.make_axes(ax)
-    time, unit = style.time_axis(len(curves), sfreq)
+    ax, time, label = style.time_axes(ax, len(curves), sfreq)
     several = curves.shape[1] > 1
     names = names_of(channels, curves.shape[1], "channel") if several else [subject or "subject"]
     for p, name in enumerate(names):
@@ -232,14 +222,13 @@ def plot_deviation_profile(
         for limit, beyond in ((threshold, z > threshold), (-threshold, z < -threshold)):
             fill = {"where": beyond, "interpolate": True, "alpha": 0.35}
             style.fill_band(ax, time, limit, z, tint, **fill)
-        label = f"{subject}, {name}" if several and subject else name
-        ax.plot(time, z, line, color=tint, linewidth=1.8, label=label)
+        whole_name = f"{subject}, {name}" if several and subject else name
+        ax.plot(time, z, line, color=tint, linewidth=1.8, label=whole_name)
     ax.axhline(0, color=style.OBSERVED, linewidth=0.8)
-    limits = f"± {threshold:g} sd of the reference"
-    ax.axhline(threshold, color=style.SHARED, linestyle="--", linewidth=1, label=limits)
-    ax.axhline(-threshold, color=style.SHARED, linestyle="--", linewidth=1)
+    for limit, name in ((threshold, f"± {threshold:g} sd of the reference"), (-threshold, None)):
+        ax.axhline(limit, color=style.SHARED, linestyle="--", linewidth=1, label=name)
     ax.margins(x=0.02)
-    return style.finish(ax, f"time ({unit})", "deviation z (sd of the reference)", 3)
+    return style.finish(ax, label, "deviation z (sd of the reference)", 3)
 
 
 @style.plot
@@ -333,8 +322,8 @@ def plot_changes(
     ax, sdc = style.make_axes(ax, size=(6.0, 4.0)), float(own["sdc"].iloc[0])
     label = f"± smallest detectable change ({sdc:.3g})"
     ax.axhspan(-sdc, sdc, color=style.FAINT, alpha=0.5, lw=0, zorder=0, label=label)
-    ax.axhline(sdc, color=style.SHARED, linestyle="--", linewidth=1)
-    ax.axhline(-sdc, color=style.SHARED, linestyle="--", linewidth=1)
+    for limit in (sdc, -sdc):
+        ax.axhline(limit, color=style.SHARED, linestyle="--", linewidth=1)
     visits = list(dict.fromkeys([*own["first_visit"], *own["visit"]]))
     beyond = own.groupby("person", sort=False)["beyond"].any()
     for changed in (False, True):
@@ -350,8 +339,7 @@ def plot_changes(
     ax.set_xticks(range(len(visits)), [str(visit) for visit in visits])
     ax.margins(x=0.1)
     name = f"change of {measure}" if isinstance(measure, str) else "change"
-    label = style.with_units(name, units)
-    return style.finish(ax, "visit (changes since the first one)", label, 3)
+    return style.finish(ax, "visit (changes since the first one)", name, 3, units)
 
 
 def _name_changed(ax: Axes, rows: Any, visits: list[Any], n_named: int) -> None:

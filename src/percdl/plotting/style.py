@@ -27,6 +27,7 @@ COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0
 SHARED, OBSERVED, FAINT = "#000000", "#8A8A8A", "#C8C8C8"
 LINE_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
+SIZE = (6.0, 3.5)
 Place = Literal["best", "upper left", "upper center", "lower right"]
 Plot = TypeVar("Plot", bound=Callable[..., Axes])
 # Names of subjects, groups or channels.
@@ -68,7 +69,7 @@ def look(index: int) -> tuple[str, Any, str]:
     return color(index), line, MARKERS[index % len(MARKERS)]
 
 
-def make_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 3.5)) -> Axes:
+def make_axes(ax: Axes | None, size: tuple[float, float] = SIZE) -> Axes:
     """Return the axes given, or those of a new figure (width and height in inches)."""
     if ax is None:
         ax = Figure(figsize=size, layout="constrained").add_subplot()
@@ -76,21 +77,25 @@ def make_axes(ax: Axes | None, size: tuple[float, float] = (6.0, 3.5)) -> Axes:
     return ax
 
 
-def time_axis(n_times: int, sfreq: float | None) -> tuple[Float[np.ndarray, " n"], str]:
-    """Return the times of samples 0, 1, ... and their unit: seconds, or samples without a rate."""
+def time_axes(
+    ax: Axes | None, n_times: int, sfreq: float | None, size: tuple[float, float] = SIZE
+) -> tuple[Axes, Float[np.ndarray, " n"], str]:
+    """Return axes, the times of samples 0, 1, ..., and their label, in seconds if possible."""
     samples = np.arange(n_times, dtype=float)
-    return (samples, "samples") if sfreq is None else (samples / sfreq, "s")
+    time, name = (samples, "time (samples)") if sfreq is None else (samples / sfreq, "time (s)")
+    return make_axes(ax, size), time, name
 
 
 def label(ax: Axes, x: str, y: str) -> None:
     """Set the labels of both axes, units included."""
-    ax.set_xlabel(x)
-    ax.set_ylabel(y)
+    ax.set(xlabel=x, ylabel=y)
 
 
-def finish(ax: Axes, x: str, y: str, n_columns: int | None = None) -> Axes:
+def finish(
+    ax: Axes, x: str, y: str, n_columns: int | None = None, units: str | None = None
+) -> Axes:
     """Label both axes and add the legend: above the data if it has a number of columns."""
-    label(ax, x, y)
+    label(ax, x, with_units(y, units))
     add_legend(ax, headroom=0.1 if n_columns else 0.0, n_columns=n_columns or 1)
     return ax
 
@@ -144,16 +149,9 @@ def add_legend(
 
 
 def _write_legend(ax: Axes, entries: Sequence[Any], place: Place, n_columns: int) -> Legend:
-    legend = ax.legend(
-        handles=entries,
-        loc=place,
-        ncols=n_columns,
-        fontsize="small",
-        framealpha=0.85,
-        edgecolor="none",
-        handlelength=2.0,
-        columnspacing=1.0,
-    )
+    looks: Any = {"fontsize": "small", "framealpha": 0.85, "edgecolor": "none"}
+    room = {"handlelength": 2.0, "columnspacing": 1.0}
+    legend = ax.legend(handles=entries, loc=place, ncols=n_columns, **looks, **room)
     for handle in legend.legend_handles:  # thin lines and faint points would be invisible
         if isinstance(handle, (Line2D, LineCollection)):
             handle.set_linewidth(max(1.0, float(np.max(handle.get_linewidth()))))
@@ -224,7 +222,7 @@ def groups_of(groups: Labels | None, count: int) -> np.ndarray:
 
 def check_events(events: pd.DataFrame) -> None:
     """Raise if a table of events has several subjects."""
-    n_subjects = len(set(events["subject"])) if "subject" in events.columns else 1
+    n_subjects = len(set(events["subject"])) if "subject" in events else 1
     if n_subjects > 1:
         raise InvalidParameterError(
             f"`events` holds {n_subjects} subjects, the recording is of one. "

@@ -2,8 +2,10 @@
 
 import platform
 from base64 import b64encode
+from datetime import datetime
 from importlib.metadata import version
 from importlib.resources import files
+from io import BytesIO
 from typing import Any
 
 from percdl import __version__
@@ -15,7 +17,8 @@ PACKAGES = ("jax", "numpy", "scipy", "scikit-learn")
 def render(template: str, *folders: str, **values: Any) -> str:
     """Return a page as HTML; raise if the template needs a value that is missing.
 
-    Templates are in this folder of the package, and in the others given.
+    Templates are in this folder of the package, and in the others given. Every page can say when
+    and with which versions it was made.
     """
     import jinja2
 
@@ -27,7 +30,20 @@ def render(template: str, *folders: str, **values: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(template).render(version=__version__, **values)
+    packages = [f"{name} {version(name)}" for name in PACKAGES]
+    return environment.get_template(template).render(
+        version=__version__,
+        versions=", ".join([f"Python {platform.python_version()}", *packages]),
+        made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
+        **values,
+    )
+
+
+def as_png(figure: Any, dpi: int) -> bytes:
+    """Return a matplotlib figure as a PNG image."""
+    image = BytesIO()
+    figure.savefig(image, format="png", dpi=dpi)
+    return image.getvalue()
 
 
 def as_data_uri(picture: bytes) -> str:
@@ -44,9 +60,3 @@ def as_script(*parts: str) -> str:
     """Return scripts as one, whose names are not visible to other scripts of the page."""
     own = "\n".join(parts)
     return f'"use strict";\n(() => {{\n{own}\n}})();'
-
-
-def name_versions() -> str:
-    """Return the versions of the packages that the numbers depend on."""
-    versions = [f"{name} {version(name)}" for name in PACKAGES]
-    return ", ".join([f"Python {platform.python_version()}", *versions])

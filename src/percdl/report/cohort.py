@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import os
 import warnings
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
+from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis import Deviation
-from percdl.estimators.landmarks import personal_times
 from percdl.estimators.summary import (
     ERROR,
     RATE,
@@ -30,14 +28,14 @@ from percdl.estimators.summary import (
     say_duration,
 )
 from percdl.estimators.suspects import KINDS, describe_suspects
-from percdl.exceptions import InvalidParameterError
-from percdl.report import as_script, name_versions, read_asset, render
+from percdl.report import as_script, read_asset, render
 from percdl.report.packing import Packed, draw_recordings, pack
 from percdl.report.people import (
     MOST_COLUMNS,
     Groups,
     People,
     describe_groups,
+    find_recordings,
     gather_people,
     place_people,
     tabulate_groups,
@@ -45,7 +43,6 @@ from percdl.report.people import (
     write_median,
 )
 from percdl.report.words import Words
-from percdl.signals import as_cohort
 from percdl.signals.extras import require
 from percdl.signals.files import replace_file
 from percdl.signals.recording import abbreviate
@@ -113,19 +110,7 @@ def write_report(
     """
     check_is_fitted(model)
     plotly = require("plotly.offline", "A report", "plot")
-    recordings = model.recordings_ if cohort is None else as_cohort(cohort)
-    if recordings is None:
-        raise InvalidParameterError(
-            "The model does not hold the recordings it was fitted on: model files and pickles "
-            "leave them out. Pass them: `model.report(path, cohort)`."
-        )
-    people = gather_people(model, recordings, reference, metadata, person)
-    page = _render(people, title or f"{type(model).__name__} report", plotly.get_plotlyjs())
-    replace_file(Path(path), page.encode("utf-8"))
-    return Path(path)
-
-
-def _render(people: People, title: str, plotly: str) -> str:
+    people = gather_people(model, find_recordings(model, cohort), reference, metadata, person)
     groups, words = Groups(people), Words(people)
     content, no_band = collect(people, groups)
     drawn = draw_recordings([record.values for record in people.cohort])
@@ -134,14 +119,17 @@ def _render(people: People, title: str, plotly: str) -> str:
         describe_person(words, s) | {"piece": {"start": 0, "run": drawn.run, "seen": seen}}
         for s, seen in enumerate(drawn.recordings)
     ]
-    scripts = [plotly, join_scripts()]
+    title = title or f"{type(model).__name__} report"
+    scripts = [plotly.get_plotlyjs(), join_scripts()]
     hashes = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
-    return render(
+    page = render(
         "cohort.html.j2",
         **fill_page(people, groups, words, content, no_band, title),
         scripts=[Markup(script) for script in scripts],
         sources=Markup(" ".join(f"'sha256-{base64.b64encode(x).decode()}'" for x in hashes)),
     )
+    replace_file(Path(path), page.encode("utf-8"))
+    return Path(path)
 
 
 def join_scripts(*more: str) -> str:
@@ -151,12 +139,7 @@ def join_scripts(*more: str) -> str:
 
 
 def fill_page(
-    people: People,
-    groups: Groups,
-    words: Words,
-    content: dict[str, Any],
-    no_band: str,
-    title: str,
+    people: People, groups: Groups, words: Words, content: dict[str, Any], no_band: str, title: str
 ) -> dict[str, Any]:
     """Return the values of the template of the page, all but its scripts."""
     columns, rows = tabulate_groups(groups)
@@ -169,7 +152,7 @@ def fill_page(
         "has_deviation": isinstance(people.deviation, Deviation),
         "tiles": _tiles(people),
         "warnings": _warnings(people),
-        "suspects": list(describe_suspects(people.suspects).values()),
+        "suspects": list(describe_suspects(people.suspects, code=False).values()),
         "no_band": no_band,
         "untested": untested,
         "clusters": [] if untested else groups.clusters,
@@ -184,8 +167,6 @@ def fill_page(
         "sentence": describe_model(people.model),
         "chosen": describe_choices(people.model),
         "settings": _describe_settings(people.model),
-        "made": datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
-        "versions": name_versions(),
         "style": Markup(read_asset("report", "report.css")),
         "data": as_script_data(content),
     }
@@ -193,33 +174,27 @@ def fill_page(
 
 def as_script_data(content: Any) -> Markup:
     """Return JSON for a script element, which no name in it can close."""
-    data = json.dumps(content, allow_nan=False, separators=(",", ":"))
-    return Markup(data.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+    return htmlsafe_json_dumps(content, allow_nan=False, separators=(",", ":"))
 
 
 def _tiles(people: People) -> list[tuple[Fact, str]]:
     """Return the first numbers of the page, each with its unit."""
     found, cohort = people.found, people.cohort
-    n_groups = f"in {len(people.groups)} groups" if people.groups else ""
     recorded, unit = say_duration(float(cohort.lengths.sum() / cohort.sfreq))
-    seconds = people.model.atom_length_ / cohort.sfreq
-    about = {
-        "Recordings": "Files or arrays that were read; a person can have several.",
-        "Cycles found": "How often an atom, the shape of one cycle, was found in all recordings.",
-        "Length of the atom": "How long the learned pattern lasts; cycles may be longer.",
-        "Recorded": "Duration of all recordings together.",
-    }
+    read = "Files or arrays that were read; a person can have several."
+    cycles = "How often an atom, the shape of one cycle, was found in all recordings."
+    length = "How long the learned pattern lasts; cycles may be longer."
+    whole = "Duration of all recordings together."
+    n_groups = f"in {len(people.groups)} groups" if people.groups else ""
+    n_atoms, seconds = len(found.dictionary), people.model.atom_length_ / cohort.sfreq
     tiles = [
-        (Fact("Recordings", str(len(cohort)), about["Recordings"]), n_groups),
-        (
-            Fact("Cycles found", f"{len(found.events):,}", about["Cycles found"]),
-            f"of {count(len(found.dictionary), 'atom')}",
-        ),
-        (Fact("Length of the atom", f"{seconds:.3g}", about["Length of the atom"]), "s"),
-        (Fact("Recorded", recorded, about["Recorded"]), unit),
+        (Fact("Recordings", str(len(cohort)), read), n_groups),
+        (Fact("Cycles found", f"{len(found.events):,}", cycles), f"of {count(n_atoms, 'atom')}"),
+        (Fact("Length of the atom", f"{seconds:.3g}", length), "s"),
+        (Fact("Recorded", recorded, whole), unit),
         (Fact("Error", write_median(people.errors, ".3f"), ERROR), "median"),
     ]
-    if len(found.dictionary) == 1:
+    if n_atoms == 1:
         cadence = write_median(people.regularity["cadence"], ".3g")
         tiles.insert(2, (Fact("Cadence", cadence, RATE), "per minute, median"))
     return tiles
@@ -379,17 +354,16 @@ def _events(people: People, s: int) -> dict[str, Any]:
 
 
 def describe_marks(people: People) -> list[dict[str, Any]] | None:
-    """Return the landmarks of the model, with the time of each on every person's atom.
+    """Return the landmarks of the model, with the time of each in every person's usual cycle.
 
     None for models without common atoms, which have no landmarks.
     """
-    marks, cohort = people.model.marks_, people.cohort
+    marks = people.model.marks_
     if not people.found.transform.shares_structure:
         return None
-    times = personal_times(marks, people.found, cohort.sfreq, cohort.channels)
     return [
         asdict(mark) | {"own": [None if np.isnan(t) else float(f"{t:.6g}") for t in own]}
-        for mark, own in zip(marks, times, strict=True)
+        for mark, own in zip(marks, people.mark_times(marks), strict=True)
     ]
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from percdl.report import as_data_uri, render
+from percdl.report import as_data_uri, as_png, render
 
 if TYPE_CHECKING:
     from percdl.datasets import SyntheticCohort
@@ -33,16 +32,6 @@ class Outcome(NamedTuple):
     seconds: float  # to fit
     picture: bytes  # a PNG image
 
-    def cells(self) -> tuple[str, str, str, str, str]:
-        """Return the numbers as text, in the order of a table row."""
-        return (
-            self.name,
-            f"{self.distance:.3f}",
-            f"{self.error:.1e}",
-            f"{self.onsets:.1%}",
-            f"{self.seconds:.1f}",
-        )
-
 
 class Comparison(NamedTuple):
     """The synthetic cohort of the demo, and the results of the models."""
@@ -53,6 +42,16 @@ class Comparison(NamedTuple):
     start_distance: float  # to the truth, of the dictionary that all models start from
     gauge_floor: float  # distance to the truth with perfect warps
     outcomes: tuple[Outcome, ...]
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return a table as text: a row per model, between the start and the gauge floor."""
+        models = [
+            (x.name, f"{x.distance:.3f}", f"{x.error:.1e}", f"{x.onsets:.1%}", f"{x.seconds:.1f}")
+            for x in self.outcomes
+        ]
+        ends = {"start": self.start_distance, "gauge floor": self.gauge_floor}
+        first, last = ((name, f"{distance:.3f}", "", "", "") for name, distance in ends.items())
+        return [first, *models, last]
 
 
 def render_page(comparison: Comparison) -> str:
@@ -92,6 +91,4 @@ def draw_model(model: Any, data: SyntheticCohort, rebuilt: list[np.ndarray]) -> 
         ax=figure.add_subplot(grid[1, :]),
     ).set_title(f"Recording of subject {recording.subject}")
     figure.suptitle(type(model).__name__)
-    buffer = BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    return buffer.getvalue()
+    return as_png(figure, 110)

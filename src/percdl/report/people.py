@@ -26,14 +26,15 @@ from percdl.analysis import (
 from percdl.analysis.checks import check_fitted_on
 from percdl.analysis.effects import exact_speed
 from percdl.analysis.groups import summarize_groups
-from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
+from percdl.estimators.cycles import FALSE_ALARMS, Cycles, find_cycles
+from percdl.estimators.landmarks import Mark, personal_times
 from percdl.estimators.start import make_settings
 from percdl.estimators.summary import ERROR, RATE
 from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.plotting.people import embed
 from percdl.report.packing import pack
-from percdl.signals import Cohort
+from percdl.signals import Cohort, as_cohort
 from percdl.signals.events import event_lengths
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 from percdl.signals.recording import abbreviate
@@ -66,6 +67,11 @@ class People:
     reference: str | None  # the group that others are compared with; None for everyone
     metadata: pd.DataFrame | None  # one row per recording, in order
     persons: list[str]  # of each recording
+
+    @property
+    def is_of_fit(self) -> bool:
+        """Whether these are the people of the fit."""
+        return self.found is self.model.personalization_
 
     @property
     def norm(self) -> str:
@@ -122,35 +128,45 @@ class People:
     @cached_property
     def cycles(self) -> pd.DataFrame:
         """Every cycle with its quality, in the order of the events."""
-        return find_cycles(self.found, self.cohort).table
+        return self.measured.table
+
+    @cached_property
+    def measured(self) -> Cycles:
+        """Every cycle with its delay."""
+        return find_cycles(self.found, self.cohort)
+
+    @cached_property
+    def _known_times(self) -> dict[Mark, np.ndarray]:
+        return {}
+
+    def mark_times(self, marks: tuple[Mark, ...]) -> Float[np.ndarray, "n S"]:
+        """Return when each person reaches each landmark, in seconds from the start of the atom."""
+        known = self._known_times
+        new = tuple(mark for mark in marks if mark not in known)
+        known |= dict(zip(new, personal_times(new, self.measured, self.cohort), strict=True))
+        return np.array([known[mark] for mark in marks]).reshape(len(marks), len(self.cohort))
 
     @cached_property
     def suspects(self) -> pd.DataFrame:
         """Doubtful recordings and reasons; model files do not store them."""
         events, model = self.found.events, self.model
-        return find_suspects(
-            self.cohort,
-            make_settings(model, self.cohort),
-            self.subject_of_events,
-            events["onset_sample"].to_numpy(int),
-            event_lengths(events, model.atom_length_),
-            self.errors,
-            fitted=self.found is model.personalization_,
-        )
+        onsets, lengths = events["onset_sample"], event_lengths(events, model.atom_length_)
+        cycles = self.subject_of_events, onsets.to_numpy(int), lengths
+        settings, fitted = make_settings(model, self.cohort), self.is_of_fit
+        return find_suspects(self.cohort, settings, *cycles, self.errors, fitted=fitted)
 
     @cached_property
     def regularity(self) -> pd.DataFrame:
         """Rate and regularity of each atom, one row per person and atom."""
-        length, n_atoms = self.found.dictionary.shape[1], len(self.found.dictionary)
-        return measure_regularity(
-            self.found.events, self.cohort, atom_length=length, n_atoms=n_atoms
-        )
+        n_atoms, length, _ = self.found.dictionary.shape
+        about = {"atom_length": length, "n_atoms": n_atoms}
+        return measure_regularity(self.found.events, self.cohort, **about)
 
     @cached_property
     def uncertainty(self) -> Uncertainty | str:
         """The standard errors of the fit, or the reason why they are missing."""
         model, atoms = self.model, self.found.dictionary
-        if self.found is not model.personalization_:
+        if not self.is_of_fit:
             return "the people here are not those of the fit."
         if len(self.cohort) * len(atoms) * atoms[0].size ** 3 > MOST_OPERATIONS:
             return "it would take too long for this many recordings and channels."
@@ -167,12 +183,21 @@ class People:
         if isinstance(errors, str) or not isinstance(self.found.transform, TimeWarp):
             errors = None
         try:
-            return measure_deviation(
-                self.found, groups, self.reference, persons=self.persons,
-                uncertainty=errors,
-            )  # fmt: skip
+            options = {"persons": self.persons, "uncertainty": errors}
+            return measure_deviation(self.found, groups, self.reference, **options)
         except InvalidParameterError as reason:
             return str(reason)
+
+
+def find_recordings(model: BaseCDL, given: Any) -> Cohort:
+    """Return the recordings given, or those of the fit."""
+    recordings = model.recordings_ if given is None else as_cohort(given)
+    if recordings is None:
+        raise InvalidParameterError(
+            "The model does not hold the recordings it was fitted on: model files and pickles "
+            "leave them out. Pass them, as in `model.report(path, cohort)`."
+        )
+    return recordings
 
 
 def gather_people(
@@ -194,13 +219,18 @@ def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
     """Return whether these are the recordings of the fit, not others with the same names.
 
     A model from a file does not hold its recordings; then its events must explain part of these.
+    It does not hold its corrections either, so corrected recordings are personalized.
     """
     about = (cohort.subjects, cohort.n_channels, cohort.sfreq)
     if about != (tuple(model.subjects_), model.n_channels_, model.sfreq_):
         return False
     if (kept := model.recordings_) is not None:
         pairs = zip(cohort, kept, strict=True)
-        return all(np.array_equal(a.values, b.values, equal_nan=True) for a, b in pairs)
+        return cohort.corrections == kept.corrections and all(
+            np.array_equal(a.values, b.values, equal_nan=True) for a, b in pairs
+        )
+    if cohort.corrections:
+        return False
     try:
         check_fitted_on(model, cohort)
     except InvalidParameterError:
@@ -272,40 +302,43 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
     cohort, deviation, table = people.cohort, people.deviation, people.regularity
     columns = [_column("subject", "Subject", "", cohort.subjects)]
     if people.groups:
-        columns.append(_column("group", "Group", "Group that was given with the recording, such "
-                               "as a diagnosis", cohort.groups))  # fmt: skip
+        title = "Group that was given with the recording, such as a diagnosis"
+        columns.append(_column("group", "Group", title, cohort.groups))
     if isinstance(deviation, Deviation):
-        columns.append(_column("deviation", "Deviation", f"Distance of the cycle from the mean of "
-                               f"{people.norm}: 1 is as far as a typical member, 2 twice as far",
-                               deviation.index, 2))  # fmt: skip
+        title = (
+            f"Distance of the cycle from the mean of {people.norm}: 1 is as far as a typical "
+            "member, 2 twice as far"
+        )
+        columns.append(_column("deviation", "Deviation", title, deviation.index, 2))
         columns[-1]["intervals"] = [write_interval(ends) for ends in deviation.interval]
-        columns.append(_column("percentile", "Pct", f"Percentile: percentage of {people.norm} "
-                               "with a smaller deviation", deviation.percentile, 0))  # fmt: skip
+        title = f"Percentile: percentage of {people.norm} with a smaller deviation"
+        columns.append(_column("percentile", "Pct", title, deviation.percentile, 0))
     n_atoms = len(people.found.dictionary)
     if n_atoms == 1:
+        title = (
+            "Coefficient of variation of the intervals, pauses left out: 0 is perfectly regular"
+        )
+        counts = table["n_activations"]
         columns += [
             _column("cadence", "Per min", f"Cycles per minute: {RATE[:-1]}", table["cadence"], 1),
-            _column("variability", "CV (%)", "Coefficient of variation of the intervals, pauses "
-                    "left out: 0 is perfectly regular", 100 * table["interval_cv"], 1),
-            _column("cycles", "Cycles", "Number of cycles found", table["n_activations"], 0),
-        ]  # fmt: skip
+            _column("variability", "CV (%)", title, 100 * table["interval_cv"], 1),
+            _column("cycles", "Cycles", "Number of cycles found", counts, 0),
+        ]
     for k in range(n_atoms) if n_atoms > 1 else ():
         counts = table.loc[table["atom"] == k, "n_activations"]
-        columns.append(_column(f"cycles{k}", f"Atom {k}", f"Times that atom {k} was found; "
-                               "an atom is a shape that repeats", counts, 0))  # fmt: skip
+        title = f"Times that atom {k} was found; an atom is a shape that repeats"
+        columns.append(_column(f"cycles{k}", f"Atom {k}", title, counts, 0))
     flags: Any = 100.0 * people.cycles["flagged"]
-    flagged = flags.groupby(people.subject_of_events).mean()
-    columns.append(_column("flagged", "Flagged (%)", "Share of the cycles that fit worse than "
-                           f"usual; by chance about {FALSE_ALARMS:.0%}",
-                           flagged.reindex(range(len(cohort))), 1))  # fmt: skip
+    flagged = flags.groupby(people.subject_of_events).mean().reindex(range(len(cohort)))
+    title = f"Share of the cycles that fit worse than usual; by chance about {FALSE_ALARMS:.0%}"
+    columns.append(_column("flagged", "Flagged (%)", title, flagged, 1))
     columns.append(_column("error", "Error", ERROR, people.errors, 3))
     shown = [] if people.metadata is None else list(people.metadata.items())[:MOST_COLUMNS]
     for index, (name, values) in enumerate(shown):
         digits = None
         if pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             digits = 0 if (values.dropna() % 1 == 0).all() else 2
-        columns.append(_column(f"meta{index}", str(name), "", values,
-                               digits))  # fmt: skip
+        columns.append(_column(f"meta{index}", str(name), "", values, digits))
     return columns
 
 

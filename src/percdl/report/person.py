@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from datetime import datetime
-from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,12 +11,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.summary import describe_cohort, describe_model
 from percdl.exceptions import InvalidParameterError
-from percdl.report import as_data_uri, name_versions, render
-from percdl.report.people import People, gather_people, tabulate_people
+from percdl.plotting import style
+from percdl.report import as_data_uri, as_png, render
+from percdl.report.people import People, find_recordings, gather_people, tabulate_people
 from percdl.report.words import Words
-from percdl.signals import as_cohort
-from percdl.signals.extras import require
 from percdl.signals.files import replace_file
+from percdl.signals.reconstruction import rebuild
 from percdl.signals.recording import abbreviate
 
 if TYPE_CHECKING:
@@ -26,10 +24,12 @@ if TYPE_CHECKING:
 
     from percdl.estimators.base import BaseCDL
 
-# Ends of the range of the reference.
-RANGE = (0.05, 0.95)
+# Ends and middle of the range of the reference.
+QUANTILES = (0.05, 0.5, 0.95)
 # Part of the recording that is drawn, in lengths of the atom.
 SHOWN = 8
+# Of the pictures, in inches.
+WIDTH = 7.2
 
 
 def write_person(
@@ -61,13 +61,7 @@ def write_person(
     Path
     """
     check_is_fitted(model)
-    require("matplotlib", "A page about a person", "plot")
-    recordings = model.recordings_ if cohort is None else as_cohort(cohort)
-    if recordings is None:
-        raise InvalidParameterError(
-            "The model does not hold the recordings it was fitted on. Pass them, with those of "
-            "the reference: `model.person_page(path, subject, cohort)`."
-        )
+    recordings = find_recordings(model, cohort)
     if subject not in recordings.subjects:
         raise InvalidParameterError(
             f"There is no recording of {subject!r}, only of {abbreviate(recordings.subjects)}."
@@ -80,19 +74,13 @@ def write_person(
         group=recordings.groups[s],
         norm=people.norm,
         sentences=words.describe(s),
-        intervals=[text for _, text, _ in words.intervals(s)],
-        doubts=[
-            text
-            for who, text in people.suspects[["subject", "message"]].to_numpy()
-            if who == subject
-        ],
+        intervals=[text for text, _ in words.intervals(s)],
+        doubts=people.suspects.loc[people.suspects["subject"] == subject, "message"],
         numbers=tabulate_person(people, words, s),
         pictures=[(as_data_uri(image), alt) for image, alt in draw_person(people, words, s)],
         method=describe_model(model),
         recording=describe_cohort(recordings[s : s + 1]),
         n_fitted=len(model.subjects_),
-        made=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z").strip(),
-        versions=name_versions(),
     )
     replace_file(Path(path), page.encode("utf-8"))
     return Path(path)
@@ -112,7 +100,7 @@ def tabulate_person(people: People, words: Words, s: int) -> list[tuple[str, str
         known = others[np.isfinite(others)]
         usual = ""
         if len(known):
-            low, middle, high = np.quantile(known, [RANGE[0], 0.5, RANGE[1]])
+            low, middle, high = np.quantile(known, QUANTILES)
             usual = f"{middle:{style}} ({low:{style}} to {high:{style}})"
         rows.append((column["label"], format(value, style), usual, column["title"]))
     return rows
@@ -126,9 +114,8 @@ def draw_person(people: People, words: Words, s: int) -> list[tuple[bytes, str]]
     atom = int(np.argmax(people.found.n_activations[s]))
     norm = f"the middle 90 % of {people.norm}"
     atoms = people.sizes[atom] * people.found.personal_dictionary[:, atom, :, 0]
-    unit = people.cohort.units[0]
-    label = people.cohort.channels[0] + (f" ({unit})" if unit else "")
-    drawn.append((_draw_curve(people, words, s, atoms, label), f"The cycle, against {norm}."))
+    picture = _draw_curve(people, words, s, atoms, _signal_label(people))
+    drawn.append((picture, f"The cycle, against {norm}."))
     if people.found.warps.shape[2]:
         with np.errstate(invalid="ignore"):
             speeds = 1 / np.gradient(words.own_times[:, atom, 0], axis=-1)
@@ -142,32 +129,25 @@ def _draw_curve(
     people: People, words: Words, s: int, curves: np.ndarray, label: str, one: bool = False
 ) -> bytes:
     """Draw a curve of a person over the range of the others; one = the level of the population."""
-    from percdl.plotting.style import COLORS, FAINT, SHARED
-
-    figure, ax = _new_figure(3.3)
+    ax = style.make_axes(None, (WIDTH, 3.3))
     time = np.arange(curves.shape[1]) / people.cohort.sfreq
     others = curves[words.others(s)]
     others = others[np.isfinite(others).all(1)]
     if len(others):
-        low, middle, high = np.quantile(others, [RANGE[0], 0.5, RANGE[1]], axis=0)
-        ax.fill_between(time, low, high, color=FAINT, label=f"90 % of {people.norm}")
-        ax.plot(time, middle, "--", color=SHARED, lw=1, label=f"median of {people.norm}")
-    ax.plot(time, curves[s], color=COLORS[1], lw=2, label="this person")
+        low, middle, high = np.quantile(others, QUANTILES, axis=0)
+        ax.fill_between(time, low, high, color=style.FAINT, label=f"90 % of {people.norm}")
+        ax.plot(time, middle, "--", color=style.SHARED, lw=1, label=f"median of {people.norm}")
+    ax.plot(time, curves[s], color=style.COLORS[1], lw=2, label="this person")
     if one:
         ax.set_yscale("log")
         ax.set_ylim(0.23, 4.3)
         ax.set_yticks([0.25, 0.5, 1, 2, 4], ["0.25", "0.5", "1", "2", "4"], minor=False)
         ax.minorticks_off()
-    ax.set(xlabel="time in the cycle of the population (s)" if one else "time (s)", ylabel=label)
-    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=3, bbox_to_anchor=(0, 1.14))
-    return _save(figure)
+    return _finish(ax, "time in the cycle of the population (s)" if one else "time (s)", label)
 
 
 def _draw_recording(people: People, s: int) -> tuple[bytes, str]:
     """Draw the part of the recording that holds most cycles; return the picture and a caption."""
-    from percdl.plotting.style import COLORS, OBSERVED
-    from percdl.signals.reconstruction import rebuild
-
     found, record = people.found, people.cohort[s]
     own: Any = found.events[people.subject_of_events == s]
     made = rebuild([record], own, found.personal_dictionary[s : s + 1], found.n_terms)[0]
@@ -177,28 +157,23 @@ def _draw_recording(people: People, s: int) -> tuple[bytes, str]:
     first = int(min(onsets[np.argmax(held)], record.n_times - width)) if held else 0
     part = slice(first, first + width)
     time = np.arange(first, first + width) / record.sfreq
-    figure, ax = _new_figure(2.2)
-    ax.plot(time, record.values[part, 0], color=OBSERVED, lw=2.5, label="recording")
-    ax.plot(time, made[part, 0], color=COLORS[0], lw=1, label="reconstruction")
-    unit = people.cohort.units[0]
-    ax.set(xlabel="time (s)", ylabel=people.cohort.channels[0] + (f" ({unit})" if unit else ""))
-    ax.legend(frameon=False, fontsize=8, loc="upper left", ncols=2, bbox_to_anchor=(0, 1.2))
+    ax = style.make_axes(None, (WIDTH, 2.2))
+    ax.plot(time, record.values[part, 0], color=style.OBSERVED, lw=2.5, label="recording")
+    ax.plot(time, made[part, 0], color=style.COLORS[0], lw=1, label="reconstruction")
     shown = f"{width / record.sfreq:.3g} of {record.duration:.3g} s of the recording"
     whole = "The recording" if width == record.n_times else shown
-    return _save(figure), f"{whole}, and its reconstruction by the model."
+    picture = _finish(ax, "time (s)", _signal_label(people))
+    return picture, f"{whole}, and its reconstruction by the model."
 
 
-def _new_figure(height: float) -> tuple[Any, Any]:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7.2, height), layout="constrained")
-    ax = figure.subplots()
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
-    return figure, ax
+def _signal_label(people: People) -> str:
+    unit = people.cohort.units[0]
+    return people.cohort.channels[0] + (f" ({unit})" if unit else "")
 
 
-def _save(figure: Any) -> bytes:
-    image = BytesIO()
-    figure.savefig(image, format="png", dpi=160)
-    return image.getvalue()
+def _finish(ax: Any, x: str, y: str) -> bytes:
+    """Label the axes, put the legend above them, and return the picture."""
+    style.label(ax, x, y)
+    place = {"loc": "lower left", "bbox_to_anchor": (0, 1), "ncols": 3}
+    ax.legend(frameon=False, fontsize=8, **place)
+    return as_png(ax.figure, 160)

@@ -20,7 +20,6 @@ from jaxtyping import Bool, Float
 from percdl.analysis import Deviation, measure_reliability
 from percdl.analysis.deviation import score_curves
 from percdl.analysis.effects import SLOWEST, invert_warps
-from percdl.estimators.landmarks import personal_times
 from percdl.exceptions import InvalidParameterError
 from percdl.report.people import People, write_interval
 
@@ -69,12 +68,14 @@ def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -
 
 
 def _compare(taken: float, others: np.ndarray) -> str:
-    """Return a duration beside the median of others, in words."""
+    """Return a duration beside the median of others, in words; empty without others."""
+    if not np.isfinite(others).any():
+        return ""
     ratio = taken / np.nanmedian(others)
     if ratio > 2:
-        return f"{ratio:.1f} times the median"
+        return f", {ratio:.1f} times the median"
     side = "longer" if ratio > 1 else "shorter"
-    return f"{100 * abs(ratio - 1):.0f} % {side} than the median"
+    return f", {100 * abs(ratio - 1):.0f} % {side} than the median"
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +167,7 @@ class Words:
         said += [self._say_phase(s, phase) for phase in phases]
         if not phases and self.members.sum() >= FEWEST:
             said.append(f"No single part of the cycle stands out from {self.people.norm}.")
-        said += [text for _, text, unusual in self.intervals(s) if unusual]
+        said += [text for text, unusual in self.intervals(s) if unusual]
         return [text for text in [*said, self._say_certainty(s)] if text]
 
     def _say_rate(self, s: int) -> str:
@@ -217,22 +218,16 @@ class Words:
         among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
         return (
             f"{where}{named}, this person is {'slower' if phase.above else 'faster'}: "
-            f"{taken[s]:.2f} s, {_compare(taken[s], taken[self.others(s)])}"
+            f"{taken[s]:.2f} s{_compare(taken[s], taken[self.others(s)])}"
             f"{self._among(among)}."
         )
 
-    @cached_property
-    def mark_times(self) -> Float[np.ndarray, "n S"]:
-        """When each person reaches each landmark, in seconds from the start of the atom."""
-        cohort, marks = self.people.cohort, self.people.model.marks_
-        return personal_times(marks, self.people.found, cohort.sfreq, cohort.channels)
-
-    def intervals(self, s: int) -> list[tuple[str, str, bool]]:
-        """Return the time between landmarks: name, sentence, and whether it is unusual."""
+    def intervals(self, s: int) -> list[tuple[str, bool]]:
+        """Return a sentence about the time between landmarks, and whether it is unusual."""
         marks = self.people.model.marks_
         if not marks or not self.people.found.transform.shares_structure:
             return []
-        times = self.mark_times
+        times = self.people.mark_times(marks)
         order = sorted(range(len(marks)), key=lambda i: (marks[i].atom, marks[i].time))
         said = []
         for first, last in pairwise(order):
@@ -242,10 +237,10 @@ class Words:
             among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
             name = f"{marks[first].name} to {marks[last].name}"
             text = (
-                f"{name}: {1e3 * taken[s]:.0f} ms, "
+                f"{name}: {1e3 * taken[s]:.0f} ms"
                 f"{_compare(taken[s], taken[self.others(s)])}{self._among(among)}."
             )
-            said.append((name, text, among not in ("", "as usual")))
+            said.append((text, among not in ("", "as usual")))
         return said
 
     @cached_property

@@ -77,7 +77,7 @@ class DaskRuntime:
     folder: str | Path | None = None
     retries: int = 3
 
-    def host(self, cohort: AnyCohort, settings: Settings, chunk_rows: int | None) -> DaskFit:
+    def host(self, cohort: AnyCohort, settings: Settings) -> DaskFit:
         """Make a fit ready to run on the workers."""
         for worker, version in self.client.run(_version).items():
             if version != __version__:
@@ -85,7 +85,7 @@ class DaskRuntime:
                     f"The worker {worker} has PerCDL {version}, and this process {__version__}. "
                     "Install the same version everywhere."
                 )
-        fit = DaskFit(cohort, settings, chunk_rows, self.folder)
+        fit = DaskFit(cohort, settings, self.folder)
         fit.runtime = self
         return fit
 
@@ -96,21 +96,17 @@ class DaskFit(PartitionedFit):
     runtime: DaskRuntime
 
     def _run(self, kind: str, broadcast: Broadcast) -> Sums:
+        states = self.states
         sums = [
-            self._submit(
-                _round_of, partition, self.states.before(i), kind, broadcast, self.states.after(i)
-            )
+            self._submit(_round_of, partition, states.before(i), kind, broadcast, states.after(i))
             for i, partition in enumerate(self.partitions)
         ]
         return add_in_tree(sums, lambda parts: self._submit(Sums.total, list(parts))).result()
 
     def _collect(self) -> list[Results]:
-        return self.runtime.client.gather(
-            [
-                self._submit(_results_of, partition, self.states.before(i))
-                for i, partition in enumerate(self.partitions)
-            ]
-        )
+        parts = enumerate(self.partitions)
+        tasks = [self._submit(_results_of, part, self.states.before(i)) for i, part in parts]
+        return self.runtime.client.gather(tasks)
 
     def _submit(self, *call: Any) -> Any:
         key = f"percdl-{call[0].__name__.strip('_')}-{uuid4().hex}"

@@ -12,9 +12,8 @@ import numpy as np
 from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
-from percdl.algorithm.results import Results
+from percdl.algorithm.results import Results, restore_site, site_arrays
 from percdl.algorithm.settings import Settings
-from percdl.algorithm.snapshot import restore_site, site_arrays
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
 
@@ -43,8 +42,7 @@ class InProcess(Rounds):
         on_cpu = jax.default_backend() == "cpu"
         shape = CPU_SHAPE if on_cpu else accelerator_shape(jax.device_count())
         if chunk_rows is not None:
-            rows = {"rows": chunk_rows, "block_rows": chunk_rows}
-            shape = replace(shape, **rows, is_exact=is_exact)
+            shape = replace(shape, rows=chunk_rows, block_rows=chunk_rows, is_exact=is_exact)
         self._settings = settings
         with self._precision():
             resident = not on_cpu and _fits(cohort, settings)

@@ -11,9 +11,8 @@ from abc import abstractmethod
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -24,13 +23,15 @@ from percdl.exceptions import InvalidParameterError
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import HostedFit, Place, Rounds
 from percdl.runtimes.states import Arrays, States, read_state, write_state
-from percdl.signals import AnyCohort, Cohort, Recording, ShardedCohort, write_shards
+from percdl.signals import AnyCohort, Cohort, ShardedCohort, write_shards
 from percdl.signals.files import scratch_folder
 from percdl.signals.shards import Shard
 
 # Recordings per shard of a cohort in memory; independent of the number of workers.
 ROWS_PER_SHARD = 256
 SHARDS = "shards"
+# Recordings of a partition, and their state unless it is the first round.
+Loaded = tuple[Cohort, Arrays | None]
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,11 @@ class Partition:
 
     shard: Shard
     settings: Settings
-    chunk_rows: int | None
     n_masks: int
 
     def load(self, before: Path | None) -> Loaded:
         """Read recordings and state. This does not use the device: another thread may do it."""
-        state = None if before is None else read_state(before)
-        return Loaded(self.shard.read(), state)
+        return Cohort(self.shard.read()), None if before is None else read_state(before)
 
     def run(self, loaded: Loaded, kind: str, broadcast: Broadcast, after: Path) -> Sums:
         """Run the local half of a round, write the new state, return the sums."""
@@ -59,26 +58,20 @@ class Partition:
         return self._site(loaded).results()
 
     def _site(self, loaded: Loaded) -> InProcess:
-        site = InProcess(Cohort(loaded.recordings), self.settings, self.chunk_rows, self.n_masks)
-        if loaded.state is not None:
-            site.restore(loaded.state)
+        cohort, state = loaded
+        site = InProcess(cohort, self.settings, self.settings.chunk_rows, self.n_masks)
+        if state is not None:
+            site.restore(state)
         return site
-
-
-class Loaded(NamedTuple):
-    """Recordings of a partition, and their state unless it is the first round."""
-
-    recordings: list[Recording]
-    state: Arrays | None
 
 
 def join_results(parts: list[Results]) -> Results:
     """Join the results of partitions, in their order."""
-    firsts = np.cumsum([0, *(len(part.params) for part in parts)])
-    shifted = [part.subject + first for part, first in zip(parts, firsts, strict=False)]
-    names = ("params", "counts", "onset", "atom", "amplitude", "length", "error")
+    names = [field.name for field in fields(Results)]
     joined = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    return Results(subject=np.concatenate(shifted), **joined)
+    firsts = np.cumsum([0, *(len(part.params) for part in parts[:-1])])
+    joined["subject"] += np.repeat(firsts, [len(part.subject) for part in parts])
+    return Results(**joined)
 
 
 class PartitionedFit(Rounds):
@@ -88,25 +81,17 @@ class PartitionedFit(Rounds):
     shards, or to a temporary folder for a cohort in memory. All workers must have access to it.
     """
 
-    def __init__(
-        self,
-        cohort: AnyCohort,
-        settings: Settings,
-        chunk_rows: int | None,
-        folder: str | Path | None,
-    ):
+    def __init__(self, cohort: AnyCohort, settings: Settings, folder: str | Path | None):
         self._has_begun = False
-        if folder is None:
-            is_on_disk = isinstance(cohort, ShardedCohort)
-            folder = cohort.folder if is_on_disk else tempfile.gettempdir()
-        place = Path(folder).expanduser().resolve()
+        beside = cohort.folder if isinstance(cohort, ShardedCohort) else tempfile.gettempdir()
+        place = Path(beside if folder is None else folder).expanduser().resolve()
         with ExitStack() as scratch:
             try:
                 if not isinstance(cohort, ShardedCohort):
                     place.mkdir(parents=True, exist_ok=True)
                     shards = scratch.enter_context(scratch_folder(place, SHARDS))
                     cohort = write_shards(cohort, shards, recordings_per_shard=ROWS_PER_SHARD)
-                self.states = States.create(place, len(cohort.shards))
+                self.states = States(place, len(cohort.shards))
             except OSError as error:
                 raise InvalidParameterError(
                     f"The state of the subjects cannot be written to {place} "
@@ -114,9 +99,7 @@ class PartitionedFit(Rounds):
                     "`runtime=OutOfCore(folder=...)`."
                 ) from error
             self._scratch = scratch.pop_all()
-        self.partitions = [
-            Partition(shard, settings, chunk_rows, cohort.n_masks) for shard in cohort.shards
-        ]
+        self.partitions = [Partition(shard, settings, cohort.n_masks) for shard in cohort.shards]
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
         """Run a round of all partitions; return the sums."""
@@ -180,9 +163,9 @@ class OutOfCore:
 
     folder: str | Path | None = None
 
-    def host(self, cohort: AnyCohort, settings: Settings, chunk_rows: int | None) -> OutOfCoreFit:
+    def host(self, cohort: AnyCohort, settings: Settings) -> OutOfCoreFit:
         """Make a fit ready to run here."""
-        return OutOfCoreFit(cohort, settings, chunk_rows, self.folder)
+        return OutOfCoreFit(cohort, settings, self.folder)
 
 
 class OutOfCoreFit(PartitionedFit):
@@ -213,15 +196,13 @@ class OutOfCoreFit(PartitionedFit):
                 yield i, loaded
 
 
-def host_fit(
-    place: Place | None, cohort: AnyCohort, settings: Settings, chunk_rows: int | None
-) -> HostedFit:
+def host_fit(place: Place | None, cohort: AnyCohort, settings: Settings) -> HostedFit:
     """Prepare a fit at a runtime, or else in this process, in memory or shard by shard."""
     if place is not None:
-        return place.host(cohort, settings, chunk_rows)
+        return place.host(cohort, settings)
     if isinstance(cohort, ShardedCohort):
-        return OutOfCore().host(cohort, settings, chunk_rows)
-    return InProcess(cohort, settings, chunk_rows)
+        return OutOfCore().host(cohort, settings)
+    return InProcess(cohort, settings, settings.chunk_rows)
 
 
 def check_place(place: object) -> None:

@@ -49,21 +49,18 @@ class HostedFit(Runtime, Protocol):
 
     def settle(self) -> None:
         """Note that the last snapshot is on disk: earlier ones are not needed."""
-        ...
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Go back to a snapshot, with the same recordings and settings."""
-        ...
 
     def close(self, keep: bool = False) -> None:
         """End the fit; with ``keep``, the last snapshot on disk must remain usable."""
-        ...
 
 
 @runtime_checkable
 class Place(Protocol):
     """The argument of ``model.fit(X, runtime=...)``."""
 
-    def host(self, cohort: AnyCohort, settings: Settings, chunk_rows: int | None) -> HostedFit:
+    def host(self, cohort: AnyCohort, settings: Settings) -> HostedFit:
         """Make a fit ready to run here."""
         ...

@@ -30,27 +30,18 @@ FILE, _MARK = "{:06d}.state", "checkpoint"
 
 
 class States:
-    """The files of a fit, by round; files of rounds that are no longer needed are deleted.
+    """The files of a fit, by round, in a new folder; rounds no longer needed are deleted."""
 
-    ``held`` is the lock of the folder, as returned by `files.hold`.
-    """
-
-    def __init__(self, folder: Path, held: int | None, n_partitions: int):
-        self.folder, self.n_partitions = folder, n_partitions
-        self._held = held
-        self._round = 0
-        self._snapshot = 0  # the round of the last snapshot
-        self._settled = 0  # and of the last one that a checkpoint refers to
-        self._reader: Path | None = None
-        self._folder_of(1).mkdir(exist_ok=True)
-
-    @classmethod
-    def create(cls, parent: Path, n_partitions: int) -> States:
-        """Make a folder and its parents; delete those of fits killed before a checkpoint."""
+    def __init__(self, parent: Path, n_partitions: int):
         parent.mkdir(parents=True, exist_ok=True)
+        # Delete the folders of fits that were killed before their first checkpoint.
         files.sweep(_siblings(parent), lambda folder: (folder / _MARK).exists())
         made = files.make_held(lambda: parent / f"{_NAME}{files.unique()}", files.make_private)
-        return cls(*made, n_partitions)
+        self.folder, self._held, self.n_partitions = *made, n_partitions
+        # The last round, that of the last snapshot, and of the last one that a checkpoint names.
+        self._round = self._snapshot = self._settled = 0
+        self._reader: Path | None = None
+        self._folder_of(1).mkdir(exist_ok=True)
 
     def before(self, partition: int) -> Path | None:
         """Return the file of a partition's state; None before the first round."""
@@ -85,7 +76,7 @@ class States:
         """Delete earlier snapshots: the checkpoint of the last one is written."""
         earlier, self._settled = self._settled, self._snapshot
         self._drop(earlier)
-        if self._reader is not None and _named(self.folder) != self._reader:
+        if self._reader is not None and _checkpoint_of(self.folder) != self._reader:
             files.replace_file(self.folder / _MARK, os.fsencode(self._reader))
 
     def restore(self, arrays: Arrays) -> None:
@@ -98,11 +89,10 @@ class States:
         name, index = arrays["folder"].tobytes().decode(errors="replace"), int(arrays["round"][0])
         folder = _own_folder(self.folder.parent, name)
         own = folder / self._folder_of(index).name
-        paths = [own / FILE.format(i) for i in range(self.n_partitions)]
-        lost = [path for path in paths if not path.is_file()]
-        if lost:
+        paths = (own / FILE.format(i) for i in range(self.n_partitions))
+        if lost := [path for path in paths if not path.is_file()]:
             raise InvalidParameterError(
-                f"{len(lost)} of {len(paths)} states of the subjects are gone, the first "
+                f"{len(lost)} of {self.n_partitions} states of the subjects are gone, the first "
                 f"{lost[0]}. Restore them, or start the fit again."
             )
         try:
@@ -186,15 +176,13 @@ def _siblings(parent: Path) -> Iterator[Path]:
     return parent.glob(f"{_NAME}{files.machine()}-*")
 
 
-def _named(folder: Path) -> Path | None:
-    """Return the path of the checkpoint that was written for a folder of states."""
+def _checkpoint_of(folder: Path) -> Path | None:
     mark = folder / _MARK
     return Path(os.fsdecode(mark.read_bytes())) if mark.is_file() else None
 
 
 def _is_needed(folder: Path) -> bool:
     """Return whether a checkpoint holds the name of the folder, or is not where it was written."""
-    reader = _named(folder)
-    if reader is None:
+    if (reader := _checkpoint_of(folder)) is None:
         return False
     return not reader.is_file() or os.fsencode(folder.name) in reader.read_bytes()

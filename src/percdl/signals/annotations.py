@@ -1,7 +1,6 @@
 """Annotations of recordings: beats, waves and steps that a person or another program marked."""
 
 from collections.abc import Callable, Iterable
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +10,22 @@ from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.parameters import in_samples
+from percdl.signals.coerce import as_any_cohort
 from percdl.signals.extras import hushed, require
 from percdl.signals.formats import FORMAT_OF, FORMATS, file_subject, read_text_table
-from percdl.signals.from_files import Paths, find_files
+from percdl.signals.from_files import Paths, find_files, list_paths
 from percdl.signals.recording import abbreviate, as_rate
-from percdl.signals.tables import Table, reading
+from percdl.signals.tables import reading
 
-ANNOTATION_COLUMNS = ("subject", "sample", "seconds", "label", "symbol")
 # Columns of text tables, by preference: those of BIDS, of `events_to_csv`, and usual names.
-_SAMPLES = ("sample", "onset_sample")
-_SECONDS = ("seconds", "onset_seconds", "onset", "time")
-_LABELS = ("label", "trial_type", "description", "atom")
-_SUBJECTS = ("subject", "participant_id")
+_COLUMNS = {
+    "subject": ("subject", "participant_id"),
+    "sample": ("sample", "onset_sample"),
+    "seconds": ("seconds", "onset_seconds", "onset", "time"),
+    "label": ("label", "trial_type", "description", "atom"),
+    "symbol": ("symbol",),
+    "action": ("action",),
+}
 # Files of annotations in a folder.
 _IN_FOLDERS = ("**/*.atr", "**/*events.tsv")
 
@@ -81,8 +84,15 @@ def read_annotations(
     found: dict[str, Path] = {}
     frames = []
     for path in _find(paths):
+        kind = FORMAT_OF.get(path.suffix.lower())
+        if path.suffix.lower() == ".dat" or kind not in ("csv", None):
+            raise UnreadableFileError(
+                f"{path} is a recording. Pass the file of its annotations, e.g. "
+                f"{path.with_suffix('.atr').name}, or a table ({', '.join(FORMATS['csv'])})."
+            )
         with reading(path):
-            frame = _read_file(path, sfreq, wanted is None)
+            frame = _read_table(path, sfreq) if kind else _read_wfdb(path, sfreq, wanted is None)
+        frame = frame.sort_values(["subject", "sample"], kind="stable", ignore_index=True)
         if subject_of is not None:
             frame["subject"] = str(subject_of(path))
         for subject in frame["subject"].unique():
@@ -144,8 +154,6 @@ def average_segments(
     >>> average_segments(cohort, marks, window=3, pre=1)[0, :, 0].tolist()
     [0.0, 1.0, 0.0]
     """
-    from percdl.signals.coerce import as_any_cohort
-
     if by is not None:
         parts = [rows for _, rows in annotations.groupby(by)]
         return np.concatenate([average_segments(cohort, rows, window, pre) for rows in parts])
@@ -156,18 +164,17 @@ def average_segments(
             f"`window={window!r}, pre={pre!r}`: the annotated sample must lie in the window. Pass "
             "a longer window, or a shorter time before it."
         )
-    known, atoms = set(cohort.subjects), []
+    atoms = []
     column = "sample" if "sample" in annotations else "onset_sample"
-    for subject, samples in annotations.groupby("subject")[column]:
-        if subject in known:
-            values = cohort[subject].values
-            starts = samples.to_numpy(int) - before
-            starts = starts[(starts >= 0) & (starts + length <= len(values))]
-            segments = values[starts[:, None] + np.arange(length)].astype(float)
-            segments = segments[np.isfinite(segments).all((1, 2))]
-            mean = segments.sum(0)
-            if (norm := np.linalg.norm(mean)) > 0:
-                atoms.append(mean / norm)
+    known = annotations[annotations["subject"].isin(cohort.subjects)]
+    for subject, samples in known.groupby("subject")[column]:
+        values = cohort[subject].values
+        starts = samples.to_numpy(int) - before
+        starts = starts[(starts >= 0) & (starts + length <= len(values))]
+        segments = values[starts[:, None] + np.arange(length)].astype(float)
+        mean = segments[np.isfinite(segments).all((1, 2))].sum(0)
+        if (norm := np.linalg.norm(mean)) > 0:
+            atoms.append(mean / norm)
     if not atoms:
         raise InvalidParameterError(
             f"No complete segment of {length} samples at the annotations of "
@@ -180,10 +187,9 @@ def average_segments(
 
 def _find(paths: Paths) -> list[Path]:
     """Return the annotation files of paths, patterns and folders."""
-    wanted = [paths] if isinstance(paths, str | PathLike) else list(paths)
     found = []
-    for path in (Path(one).expanduser() for one in wanted):
-        inside = [p for p in map(str, _IN_FOLDERS) if path.is_dir() and any(path.glob(p))]
+    for path in list_paths(paths):
+        inside = [pattern for pattern in _IN_FOLDERS if path.is_dir() and any(path.glob(pattern))]
         if path.is_dir() and not inside:
             raise FileNotFoundError(
                 f"There is no .atr or events.tsv file in the folder {path}. Name the files, e.g. "
@@ -191,18 +197,6 @@ def _find(paths: Paths) -> list[Path]:
             )
         found.append(path / inside[0] if inside else path)
     return find_files(found, ())
-
-
-def _read_file(path: Path, sfreq: float | None, beats_only: bool) -> pd.DataFrame:
-    """Return the annotations of a file, sorted by time."""
-    kind = FORMAT_OF.get(path.suffix.lower())
-    if path.suffix.lower() == ".dat" or kind not in ("csv", None):
-        raise UnreadableFileError(
-            f"{path} is a recording. Pass the file of its annotations, e.g. "
-            f"{path.with_suffix('.atr').name}, or a table ({', '.join(FORMATS['csv'])})."
-        )
-    frame = _read_table(path, sfreq) if kind else _read_wfdb(path, sfreq, beats_only)
-    return frame.sort_values(["subject", "sample"], kind="stable", ignore_index=True)
 
 
 def _read_wfdb(path: Path, sfreq: float | None, beats_only: bool) -> pd.DataFrame:
@@ -246,50 +240,44 @@ def _name_ends(symbols: np.ndarray, names: list[str]) -> list[str]:
 
 
 def _read_table(path: Path, sfreq: float | None) -> pd.DataFrame:
-    if len(path.read_text("utf-8-sig", errors="replace").splitlines()) == 1:
-        # The file has only a header.
-        return pd.DataFrame({name: [] for name in ANNOTATION_COLUMNS})
-    table = read_text_table(path)
-    first = {
-        name: next((column for column in columns if column in table.frame), None)
-        for name, columns in (
-            ("sample", _SAMPLES), ("seconds", _SECONDS), ("label", _LABELS), ("subject", _SUBJECTS)
-        )
-    }  # fmt: skip
-    samples, seconds = (
-        None if first[name] is None else _complete(table, str(first[name]))
-        for name in ("sample", "seconds")
-    )
-    if samples is None and seconds is None:
+    table = read_text_table(path, least_rows=0)
+    names = {
+        name: column
+        for name, columns in _COLUMNS.items()
+        for column in reversed(columns)
+        if column in table.frame
+    }
+    times = {name: table.numbers(names[name]) for name in ("sample", "seconds") if name in names}
+    empty = {name: np.isnan(numbers) for name, numbers in times.items()}
+    if "subject" in names:
+        empty["subject"] = table.column(names["subject"]).isna().to_numpy()
+    for name, is_empty in empty.items():
+        for row in np.flatnonzero(is_empty)[:1]:
+            problem = f"column {names[name]!r} is empty. Fill it in, or delete the row."
+            raise table.fail(int(row), problem)
+    if not times:
         raise UnreadableFileError(
             f"{path} has no column of times, only {abbreviate(table.frame.columns, 10)}. Name a "
-            f"column {', '.join(_SECONDS[:-1])} or {_SECONDS[-1]} (in seconds), or sample."
+            f"column {', '.join(_COLUMNS['seconds'])} (in seconds), or sample."
         )
-    if sfreq is None and (samples is None or seconds is None):
+    if sfreq is None and len(times) == 1 and len(table.frame):
         raise _unknown_rate(path)
-    if seconds is None:
-        seconds = np.asarray(samples) / float(sfreq or 1)
-    columns = {name: table.column(one) if one else None for name, one in first.items()}
+    seconds = times["seconds"] if "seconds" in times else times["sample"] / float(sfreq or 1)
+    texts = {
+        name: table.column(names[name]).fillna("") if name in names else ""
+        for name in ("subject", "label", "symbol", "action")
+    }
     frame = pd.DataFrame(
         {
-            "subject": file_subject(path) if columns["subject"] is None else columns["subject"],
-            "sample": _samples(samples, seconds, sfreq),
+            "subject": texts["subject"] if "subject" in names else file_subject(path),
+            "sample": _samples(times.get("sample"), seconds, sfreq),
             "seconds": seconds,
-            "label": "" if columns["label"] is None else columns["label"].fillna(""),
-            "symbol": table.frame["symbol"].fillna("") if "symbol" in table.frame else "",
+            "label": texts["label"],
+            "symbol": texts["symbol"],
+            "action": texts["action"],
         }
     )
-    if "action" in table.frame:
-        frame = frame[(table.column("action") != "remove").to_numpy(bool)]
-    return pd.DataFrame(frame)
-
-
-def _complete(table: Table, name: str) -> np.ndarray:
-    """Return a column of numbers without empty cells."""
-    numbers = table.numbers(name)
-    for row in np.flatnonzero(np.isnan(numbers))[:1]:
-        raise table.fail(int(row), f"column {name!r} is empty. Fill it in, or delete the row.")
-    return numbers
+    return frame.loc[frame["action"] != "remove"].drop(columns="action")
 
 
 def _samples(samples: np.ndarray | None, seconds: np.ndarray, sfreq: float | None) -> np.ndarray:

@@ -20,17 +20,18 @@ from percdl.signals.interop import Interop
 from percdl.signals.measured import Measured
 from percdl.signals.preprocessing import Preprocessing, lasting_steps
 from percdl.signals.recording import (
+    LAYOUTS,
     Arrays,
     Correction,
     Label,
     Recording,
     abbreviate,
+    as_names,
     describe,
     entries,
     qualified_name,
-    recordings_from_arrays,
 )
-from percdl.signals.tables import recordings_from_frame
+from percdl.signals.tables import Columns, Table, channel_map, reading, recordings_in
 
 # A cohort of at least this many channels, and fewer samples than channels, is probably transposed.
 _MANY_CHANNELS = 32
@@ -99,7 +100,18 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         channels, units : optional
             Shared by all recordings, see `Recording`.
         """
-        cohort = cls(recordings_from_arrays(arrays, sfreq, subjects, groups, channels, units))
+        signals = _one_per_subject(arrays)
+        n = len(signals)
+        rates: Any = [sfreq] * n if _is_single(sfreq) else entries("sfreq", sfreq, n)
+        ids = range(n) if subjects is None else entries("subjects", subjects, n)
+        labels = [None] * n if groups is None else entries("groups", groups, n)
+        # The first subject would exhaust a generator of names.
+        names = None if channels is None else as_names(channels)
+        scales = units if units is None or isinstance(units, str) else as_names(units, "units")
+        cohort = cls(
+            Recording(x, sfreq=rate, channels=names, units=scales, subject=subject, group=group)
+            for x, rate, subject, group in zip(signals, rates, ids, labels, strict=True)
+        )
         if persons is not None or visits is not None:
             cohort = cohort.with_visits(cohort.subjects if persons is None else persons, visits)
         # Recordings hold converted copies of integer and boolean arrays.
@@ -126,7 +138,14 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         by time. ``sfreq`` is read from a uniform time column by default, or 1.0 without one.
         ``units``: see `Recording`.
         """
-        return cls(recordings_from_frame(frame, channels, subject, time, sfreq, group, units))
+        rate = 1.0 if sfreq is None and time is None else sfreq
+        columns = Columns(
+            channel_map(channels), subject, group, time, rate, units, is_sorted=False
+        )
+        table = Table("The frame", frame, "row", frame.index, error=InvalidRecordingError)
+        with reading("The frame", InvalidRecordingError):
+            recordings = list(recordings_in(table, columns, ""))
+        return cls(recordings)
 
     @classmethod
     def concatenate(cls, cohorts: Iterable[Iterable[Recording]]) -> "Cohort":
@@ -371,6 +390,33 @@ def repeated_subjects(repeated: Sequence[str]) -> InvalidRecordingError:
 def _as_ids(labels: Label | Iterable[Label]) -> list[str]:
     """Return labels as text; a single label is a list of one."""
     return [str(label) for label in ([labels] if isinstance(labels, Label) else labels)]
+
+
+def _one_per_subject(arrays: Arrays) -> list[Any]:
+    """Split the input along its subject axis."""
+    if isinstance(arrays, list | tuple) and not (arrays and all(map(_is_single, arrays))):
+        return list(arrays)
+    # asanyarray keeps masked arrays; their mask means "missing".
+    array = np.asanyarray(arrays)
+    if array.ndim == 1 and array.size and not _is_single(array[0]):  # recordings as objects
+        return list(array)
+    if array.ndim not in (2, 3):
+        raise InvalidRecordingError(
+            f"Got {array.ndim} dimension(s) (shape {array.shape}) where {LAYOUTS} is needed. "
+            "Reshape your data: pass [x] if x is one univariate recording."
+        )
+    if 0 in array.shape[1:]:
+        # scikit-learn's estimator checks look for this wording.
+        raise InvalidRecordingError(
+            f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is "
+            "required. Every recording needs at least one sample and one channel."
+        )
+    return list(array)
+
+
+def _is_single(value: object) -> bool:
+    """Whether a value is a scalar or text."""
+    return np.isscalar(value) or getattr(value, "ndim", None) == 0
 
 
 def _check_consistent(recordings: Sequence[Any]) -> None:

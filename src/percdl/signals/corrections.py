@@ -5,7 +5,7 @@ A kept event must be found again, a removed one must not. Coding satisfies them 
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from percdl.signals.tables import MISSING, reading
 # The columns of a table of corrections; BIDS requires onset and duration first.
 CORRECTION_COLUMNS = ("onset", "duration", "trial_type", "action", "tolerance", "subject")
 ACTIONS = ("keep", "remove", "only")
+_NUMBERS = ("onset", "duration", "tolerance")
 _OPTIONAL: dict[str, Any] = {
     "duration": np.nan, "trial_type": "", "action": "keep", "tolerance": np.nan
 }  # fmt: skip
@@ -57,24 +58,17 @@ def read_corrections(path: str | PathLike[str]) -> pd.DataFrame:
     """
     path = Path(path).expanduser()
     with reading(path):
-        lines = path.read_text("utf-8-sig", errors="replace").splitlines()
-        if len(lines) == 1:  # the file has only a header
-            return pd.DataFrame({name: [] for name in CORRECTION_COLUMNS})
-        table = read_text_table(path)
-        known = [name for name in CORRECTION_COLUMNS if name in table.frame]
-        if "onset" not in known:
+        table = read_text_table(path, least_rows=0)
+        numbers = {name: table.numbers(name) for name in _NUMBERS if name in table.frame}
+        if "onset" not in numbers:
             raise UnreadableFileError(
                 f"{path} has no column 'onset', only {abbreviate(table.frame.columns, 10)}. "
                 f"Corrections have the columns {', '.join(CORRECTION_COLUMNS)}."
             )
-        numbers = {"onset", "duration", "tolerance"}
-        columns: dict[str, Any] = {
-            name: table.numbers(name) if name in numbers else table.column(name) for name in known
-        }
-        frame = pd.DataFrame(columns)
+        frame = table.frame.assign(**numbers)
         if "subject" not in frame:
             frame["subject"] = file_subject(path)
-        return _complete(frame, lambda row: table.place(row))
+        return _complete(frame, table.place)
 
 
 def write_corrections(corrections: pd.DataFrame, path: str | PathLike[str]) -> None:
@@ -134,21 +128,13 @@ def find_corrections(
     [[2.1, 'keep', 0.0], [3.0, 'remove', nan], [5.0, 'keep', nan]]
     """
     old, new = (_as_rows(events, duration) for events in (before, after))
-    in_both = {*map(tuple, old.to_numpy())} & {*map(tuple, new.to_numpy())}
-    gone, added = (
-        pd.DataFrame(
-            table[np.array([tuple(row) not in in_both for row in table.to_numpy()], bool)]
-        )
-        for table in (old, new)
-    )
-    rows = []
-    for subject in dict.fromkeys([*gone["subject"], *added["subject"]]):
+    in_old, in_new = map(pd.MultiIndex.from_frame, (old, new))
+    gone, added = old[~in_old.isin(in_new)], new[~in_new.isin(in_old)]
+    rows, changed = [], {*gone["subject"], *added["subject"]}
+    for subject in filter(changed.__contains__, dict.fromkeys([*old["subject"], *new["subject"]])):
         own: Any = (frame[frame["subject"] == subject] for frame in (gone, added))
-        rows += [{"subject": subject, **row} for row in _compare(*own)]
-    found = _complete(pd.DataFrame(rows, columns=list(CORRECTION_COLUMNS)))
-    at = pd.Index(dict.fromkeys([*old["subject"], *new["subject"]]))
-    order = np.lexsort((found["onset"], at.get_indexer(found["subject"].to_numpy(str))))
-    return found.iloc[order].reset_index(drop=True)
+        rows += sorted(((*row, subject) for row in _compare(*own)), key=lambda row: row[0])
+    return _complete(pd.DataFrame(rows, columns=list(CORRECTION_COLUMNS)))
 
 
 def corrections_of(
@@ -175,11 +161,14 @@ def corrections_of(
                 f"recording, which lasts {seconds:g} s. Correct the onset (in seconds from the "
                 "first sample) or the duration, or delete the row."
             )
-        atom = _find_atom(row, names)
-        numbers = (row["onset"], _or_none(row["duration"]), atom)
-        found.setdefault(subject, []).append(
-            Correction(*numbers, row["action"], _or_none(row["tolerance"]))
+        correction = Correction(
+            row["onset"],
+            _or_none(row["duration"]),
+            _find_atom(row, names),
+            row["action"],
+            _or_none(row["tolerance"]),
         )
+        found.setdefault(subject, []).append(correction)
     return {subject: tuple(own) for subject, own in found.items()}
 
 
@@ -221,7 +210,7 @@ def _complete(
             )
     missing = {name: value for name, value in _OPTIONAL.items() if name not in corrections}
     table: Any = corrections.assign(**missing)[list(CORRECTION_COLUMNS)].reset_index(drop=True)
-    for name in ("onset", "duration", "tolerance"):
+    for name in _NUMBERS:
         table[name] = table[name].to_numpy(float)
     for name in ("subject", "trial_type", "action"):
         text = table[name].map(lambda cell: "" if pd.isna(cell) else str(cell).strip())
@@ -229,10 +218,7 @@ def _complete(
     problems: dict[str, tuple[Any, str]] = {
         "subject": (table["subject"] == "", "there is no subject. Fill it in"),
         "onset": (~np.isfinite(table["onset"]), "the onset must be a time in seconds"),
-        "action": (
-            ~table["action"].isin(ACTIONS),
-            f"the action must be one of {', '.join(ACTIONS)}",
-        ),
+        "action": (~table["action"].isin(ACTIONS), f"it must be one of {', '.join(ACTIONS)}"),
         "duration": (table["duration"] <= 0, "the duration must be above 0 s, or n/a"),
         "tolerance": (table["tolerance"] < 0, "the tolerance must be at least 0 s, or n/a"),
     }
@@ -260,22 +246,17 @@ def _as_rows(events: pd.DataFrame, duration: float) -> pd.DataFrame:
     return table.astype({"subject": str, "atom": int, "onset_seconds": float, "duration": float})
 
 
-def _compare(gone: pd.DataFrame, added: pd.DataFrame) -> Iterable[dict[str, Any]]:
-    """Yield the corrections of one subject."""
+def _compare(gone: pd.DataFrame, added: pd.DataFrame) -> Iterator[tuple[Any, ...]]:
+    """Yield the corrections of one subject, without the subject."""
     start, end = added["onset_seconds"], added["onset_seconds"] + added["duration"]
     partners = _pair(gone, added)
     for i, (_, atom, onset, duration) in enumerate(added.itertuples(index=False)):
-        moved = i in partners and partners[i] != onset
-        tolerance = 0.0 if moved else np.nan
-        yield _row(onset, duration, f"atom{atom}", "keep", tolerance)
+        tolerance = 0.0 if partners.get(i, onset) != onset else np.nan
+        yield onset, duration, f"atom{atom}", "keep", tolerance
     for _, _, onset, duration in gone.itertuples(index=False):
         middle = onset + duration / 2
         if not ((start <= middle) & (middle < end)).any():
-            yield _row(onset, duration, "", "remove", np.nan)
-
-
-def _row(*cells: Any) -> dict[str, Any]:
-    return dict(zip(CORRECTION_COLUMNS, cells, strict=False))
+            yield onset, duration, "", "remove", np.nan
 
 
 def _pair(gone: pd.DataFrame, added: pd.DataFrame) -> dict[int, float]:

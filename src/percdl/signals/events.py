@@ -4,6 +4,7 @@ All functions take a frame such as ``model.events_`` or ``model.personalize(X).e
 per event, with columns subject, atom, onset_sample (from zero), onset_seconds and amplitude.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from inspect import signature
@@ -20,8 +21,15 @@ from percdl.signals.files import replace_file
 from percdl.signals.recording import Label
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
-# The file that describes the columns of BIDS event files.
-_DESCRIPTIONS = Path(__file__).with_name("bids_events.json")
+# Of the columns of BIDS event files.
+_DESCRIPTIONS = {
+    "onset": {"Description": "Start of the pattern in the recording", "Units": "s"},
+    "duration": {"Description": "Length of the atom, the same for all events", "Units": "s"},
+    "trial_type": {"Description": "Which atom of the dictionary occurs, counted from zero"},
+    "sample": {"Description": "Start of the pattern in samples, the first sample being 0"},
+    "amplitude": {"Description": "Strength of the pattern, relative to the personal atom"},
+    "subject": {"Description": "Subject id as it was in the recordings"},
+}
 
 
 def events_to_csv(events: pd.DataFrame, path: str | PathLike[str]) -> None:
@@ -86,7 +94,7 @@ def events_to_bids(
     """
     _check(events, duration)
     label, own, ids = _bids_label(task), dict(_by_subject(events)), {}
-    files = {f"task-{label}_events.json": _DESCRIPTIONS.read_text("utf-8")}
+    files = {f"task-{label}_events.json": json.dumps(_DESCRIPTIONS, indent=2) + "\n"}
     for subject in dict.fromkeys([*map(str, subjects or ()), *own]):
         name = _bids_label(subject.removeprefix("sub-"))
         if name in ids:

@@ -6,7 +6,7 @@ import json
 import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -40,14 +40,14 @@ _LABELS = ("sfreq", "channels", "units", "subject", "group", "person", "visit", 
 class TextLayout:
     """How a text table is written; see `Cohort.from_csv`."""
 
-    delimiter: str | None = None  # by default a tab in .tsv and .tab files, else a comma
+    delimiter: str | None = None
     decimal: str = "."
     encoding: str = "utf-8-sig"
     skip_lines: int = 0
     header: bool = True
 
-    def of_file(self, path: Path) -> "TextLayout":
-        """Return the layout with the delimiter of a file, checked."""
+    def mark_in(self, path: Path) -> str:
+        """Return the delimiter: by default a tab in .tsv and .tab files, else a comma."""
         mark = self.delimiter or ("\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
         for sign in (mark, self.decimal):
             if len(sign) != 1 or not sign.isascii() or sign in '\r\n"' or mark == self.decimal:
@@ -55,7 +55,7 @@ class TextLayout:
                     f"delimiter={mark!r} and decimal={self.decimal!r} must be two different ASCII "
                     "characters, e.g. ';' and ','."
                 )
-        return replace(self, delimiter=mark)
+        return mark
 
 
 STANDARD = TextLayout()
@@ -66,56 +66,17 @@ def read_text_table(
     needed: Collection[str] = (),
     texts: Collection[str] | None = None,
     layout: TextLayout = STANDARD,
+    least_rows: int = 1,
 ) -> Table:
     """Read columns of a text table; all columns if none is named.
 
-    Columns not in ``texts`` are read as numbers; all columns are text if ``texts`` is None. If a
-    column of numbers holds text, all are read as text, and `Table.numbers` names the cell.
+    Columns not in ``texts`` are read as numbers if all their cells are numbers; all columns are
+    text if ``texts`` is None.
     """
-    layout = layout.of_file(path)
-    lines, first = _read_lines(path, layout), layout.skip_lines + layout.header
-    names = _read_names(path, lines, layout, needed)
-    _check_rows(path, lines, first, len(names), str(layout.delimiter))
-    kept = [index for index, name in enumerate(names) if not needed or name in needed]
-    numbers = [i for i in kept if texts is not None and names[i] not in texts]
-    try:
-        frame = _parse(lines[first:], layout, len(names), kept, numbers)
-    except ValueError:
-        frame = _parse(lines[first:], layout, len(names), kept, [])
-    frame.columns = pd.Index([names[index] for index in kept])
-    return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), layout.decimal)
-
-
-def file_subject(path: Path) -> str:
-    """Return the subject from the name of a file: ``sub-01`` of BIDS, or the whole name."""
-    named = re.match(r"sub-[^_]+", path.name)
-    return named.group() if named else path.stem
-
-
-def _parse(
-    lines: list[str], layout: TextLayout, n_columns: int, kept: list[int], numbers: list[int]
-) -> pd.DataFrame:
-    """Return the columns ``kept`` of checked lines: numbers, and text in the others."""
-    return pd.read_csv(
-        io.StringIO("\n".join(lines)),
-        sep=layout.delimiter,
-        decimal=layout.decimal,
-        header=None,
-        names=range(n_columns),
-        usecols=kept,
-        dtype={i: "float64" if i in numbers else "str" for i in kept},
-        na_values={i: list(MISSING) if i in numbers else [""] for i in kept},
-        keep_default_na=False,
-        skipinitialspace=True,
-    )
-
-
-def _read_names(
-    path: Path, lines: list[str], layout: TextLayout, needed: Collection[str]
-) -> list[str]:
-    """Return the names of the columns; raise if a needed one is missing."""
+    mark, first = layout.mark_in(path), layout.skip_lines + layout.header
+    lines = _read_lines(path, layout, least_rows)
+    names = _cells(path, lines, layout.skip_lines, mark)
     place = f"{path}, line {layout.skip_lines + 1}"
-    names = _cells(path, lines, layout.skip_lines, str(layout.delimiter))
     if not layout.header:
         names = [str(index) for index in range(len(names))]
     elif twice := sorted({name for name in names if name and names.count(name) > 1}):
@@ -128,7 +89,31 @@ def _read_names(
             f"{missing_column(place, missing[0], names)} If lines come before the header, pass "
             "skip_lines=; if another sign separates cells, pass delimiter=."
         )
-    return names
+    _check_rows(path, lines, first, len(names), mark)
+    kept = [i for i, name in enumerate(names) if not needed or name in needed]
+    as_text = {i for i in kept if texts is None or names[i] in texts}
+    frame = pd.read_csv(
+        io.StringIO("\n".join(lines[layout.skip_lines :])),
+        sep=mark,
+        decimal=layout.decimal,
+        header=0 if layout.header else None,
+        names=range(len(names)),
+        usecols=kept,
+        dtype=dict.fromkeys(as_text, "str"),
+        na_values={i: [""] if i in as_text else MISSING for i in kept},
+        keep_default_na=False,
+        skipinitialspace=True,
+        low_memory=False,
+    )
+    frame = frame.astype(dict.fromkeys(frame.select_dtypes("bool"), "str"))  # True is no number
+    frame.columns = pd.Index([names[i] for i in kept])
+    return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), layout.decimal)
+
+
+def file_subject(path: Path) -> str:
+    """Return the subject from the name of a file: ``sub-01`` of BIDS, or the whole name."""
+    named = re.match(r"sub-[^_]+", path.name)
+    return named.group() if named else path.stem
 
 
 def find_layout(path: Path, names: Collection[str]) -> TextLayout:
@@ -154,7 +139,7 @@ def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
     return Table(str(path), frame)
 
 
-def _read_lines(path: Path, layout: TextLayout) -> list[str]:
+def _read_lines(path: Path, layout: TextLayout, least_rows: int) -> list[str]:
     """Return the lines of a file without blank lines at the end."""
     encoding = layout.encoding
     try:
@@ -172,7 +157,7 @@ def _read_lines(path: Path, layout: TextLayout) -> list[str]:
     lines = text.split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
-    if len(lines) <= layout.skip_lines + layout.header:
+    if len(lines) < layout.skip_lines + max(1, layout.header + least_rows):
         raise UnreadableFileError(
             f"{path} has {len(lines)} line(s). A header line and one line per sample are needed"
             f"{f', after the {layout.skip_lines} skipped ones' if layout.skip_lines else ''}."
@@ -204,7 +189,8 @@ def _check_rows(path: Path, lines: list[str], first: int, expected: int, delimit
             raise UnreadableFileError(
                 f"{path}, line {at + 1} {what}. Complete, shorten or delete the row; write NaN "
                 "for a missing sample. If commas are decimal signs, pass decimal=',' and the "
-                "delimiter; if lines come before the header, pass skip_lines=."
+                "delimiter; if lines come before the header, pass skip_lines=; in the shell, "
+                "--decimal, --delimiter and --skip-lines."
             )
 
 
@@ -275,11 +261,8 @@ def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Ite
             yield Recording(_entry(path, arrays, f"recording_{position}"), **dict(labels))
         return
     values = _entry(path, arrays, entry, "Name the entry of the samples: values='...'.")
-    stored: dict[str, Any] = {
-        name: arrays[name].astype(str).ravel().tolist()
-        for name in ("channels", "units", "processing")
-        if name in arrays
-    }
+    texts = {"channels", "units", "processing"} & set(arrays)
+    stored: dict[str, Any] = {name: arrays[name].astype(str).ravel().tolist() for name in texts}
     if "sfreq" not in given:
         rate = _entry(path, arrays, "sfreq", "Or pass sfreq=, in samples per second.")
         if rate.size != 1 or rate.dtype.kind not in "iuf":
@@ -313,7 +296,6 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 def _entry(path: Path, arrays: dict[str, np.ndarray], name: str, advice: str = "") -> np.ndarray:
     if name not in arrays:
         known = ", ".join(map(repr, arrays)) or "none"
-        raise UnreadableFileError(
-            f"{path} has no entry {name!r}; its entries are {known}. {advice}".rstrip()
-        )
+        problem = f"{path} has no entry {name!r}; its entries are {known}. {advice}"
+        raise UnreadableFileError(problem.rstrip())
     return arrays[name]

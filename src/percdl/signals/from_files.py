@@ -8,6 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
@@ -19,11 +20,9 @@ from percdl.signals.tables import Channels, Columns, Table, channel_map, reading
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 MetadataSource = str | PathLike[str] | pd.DataFrame | None
 SubjectOf = Callable[[Path], str]
-# From ``path`` and ``subject`` to recordings.
-Reader = Callable[..., Iterable[Recording]]
 C = TypeVar("C", bound="FromFiles")
-# The table of subjects in BIDS datasets.
-PARTICIPANTS = "participants.tsv"
+# Endings of files of corrections, and folders of results: they are no recordings.
+CORRECTIONS, RESULTS = ".corrections.tsv", "percdl-results"
 # Usual names of the column of subject ids; the second is that of BIDS.
 _SUBJECT_COLUMNS = ("subject", "participant_id")
 _NO_GROUP = ("", "n/a")
@@ -34,8 +33,8 @@ class FromFiles(Recordings):
 
     Common arguments:
 
-    - ``paths`` is a path, a pattern such as ``"walks/*.csv"``, a folder (with its subfolders), or
-      a list of these.
+    - ``paths`` is a path, a pattern such as ``"walks/*.csv"``, a folder (with its subfolders, but
+      without corrections and results of the studio), or a list of these.
     - The subject id is the name of the file without its ending, or ``subject_of(path)``.
     - ``metadata`` is a table (CSV, TSV, Parquet file or DataFrame) with one row per subject: ids
       in ``metadata_subject`` (by default ``subject`` or ``participant_id``), groups in ``group``
@@ -208,19 +207,30 @@ def find_recordings(
 
 def find_files(paths: Paths, suffixes: tuple[str, ...]) -> list[Path]:
     """Return the files of paths, patterns and folders, each sorted by name."""
-    wanted = [paths] if isinstance(paths, str | PathLike) else list(paths)
-    if not wanted:
+    if not (wanted := list_paths(paths)):
         raise InvalidParameterError("The list of files is empty. Pass at least one path.")
-    return [file for path in wanted for file in _expand(Path(path).expanduser(), suffixes)]
+    return [file for path in wanted for file in _expand(path, suffixes)]
+
+
+def list_paths(paths: Paths) -> list[Path]:
+    """Return one or several paths as a list."""
+    wanted = [paths] if isinstance(paths, str | PathLike) else paths
+    return [Path(path).expanduser() for path in wanted]
 
 
 def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """Return a file, the matches of a pattern, or the visible files in a folder."""
+    """Return a file, the matches of a pattern, or the visible files in a folder but results."""
     if path.is_file():
         return [path]
     if path.is_dir():
         listed = (file for file in path.rglob("*") if file.suffix.lower() in suffixes)
-        found = [file for file in listed if file.is_file() and not file.name.startswith(".")]
+        found = [
+            file
+            for file in listed
+            if file.is_file()
+            and not file.name.startswith(".")
+            and not is_result(file.relative_to(path))
+        ]
         problem = f"There is no {' or '.join(suffixes)} file in the folder {path}."
     else:
         matches = map(Path, glob.glob(str(path), recursive=True))
@@ -231,16 +241,21 @@ def _expand(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
     return sorted(found)
 
 
+def is_result(file: Path) -> bool:
+    """Return whether a file, seen from a folder of recordings, holds corrections or results."""
+    return file.name.endswith(CORRECTIONS) or RESULTS in file.parts
+
+
 def participants_table(folder: str | PathLike[str]) -> Path | None:
     """Return the table of subjects of a BIDS folder, if it exists."""
-    table = Path(folder).expanduser() / PARTICIPANTS
+    table = Path(folder).expanduser() / "participants.tsv"
     return table if table.is_file() else None
 
 
 def read_all(
     paths: Paths,
     format: str,
-    read: Reader,
+    read: Callable[..., Iterable[Recording]],
     subject_of: SubjectOf | None = None,
     *,
     metadata: MetadataSource = None,
@@ -280,9 +295,9 @@ class Metadata:
 
     def groups_of(self, subjects: Sequence[str]) -> list[str | None]:
         """Return the group of each subject of the table, or None."""
-        table, _, rows = self._read()
-        absent = [subject for subject in subjects if subject not in rows]
-        extra = [subject for subject in rows if subject not in set(subjects)]
+        table, _, index = self._read()
+        absent = [subject for subject in subjects if subject not in index]
+        extra = [subject for subject in index if subject not in set(subjects)]
         if absent or extra:
             raise InvalidParameterError(
                 f"The subjects of {table.name} must be exactly those of the files. Recorded, but "
@@ -293,18 +308,17 @@ class Metadata:
         column = self.group or "group"
         if column not in table.frame:
             return [None] * len(subjects)
-        groups = [table.column(column).iloc[rows[subject]] for subject in subjects]
-        return [None if _is_missing(g) else as_label(g, "group", table.name) for g in groups]
+        groups = table.column(column).set_axis(index).loc[list(subjects)]
+        return [None if _is_missing(x) else as_label(x, "group", table.name) for x in groups]
 
     def rows_of(self, subjects: Sequence[str]) -> pd.DataFrame:
         """Return the other columns for these subjects, with numbers as numbers."""
-        table, ids, rows = self._read()
+        table, ids, index = self._read()
         others = table.frame.drop(columns=[ids, self.group or "group"], errors="ignore")
-        chosen = others.iloc[[rows[subject] for subject in subjects]]
-        return chosen.apply(_as_numbers).set_axis(list(subjects))
+        return others.set_axis(index).loc[list(subjects)].apply(_as_numbers)
 
-    def _read(self) -> tuple[Table, str, dict[str, int]]:
-        """Return the table, its column of subject ids, and the row of each subject."""
+    def _read(self) -> tuple[Table, str, pd.Index]:
+        """Return the table, the name of its column of subjects, and the subjects."""
         names = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
         table = self._read_table(names)
         if self.group is not None:
@@ -313,18 +327,18 @@ class Metadata:
         if ids is None:
             raise UnreadableFileError(
                 f"{table.name} has no column {' or '.join(map(repr, names))}, only "
-                f"{abbreviate(table.frame.columns, shown=10)}. Name the column of subject ids: "
-                "metadata_subject='...'."
+                f"{abbreviate(table.frame.columns, shown=10)}. Name the column of subject ids "
+                "(metadata_subject=, --metadata-subject)."
             )
-        rows: dict[str, int] = {}
+        subjects = []
         for row, value in enumerate(table.column(ids)):
             if _is_missing(value):
                 raise table.fail(row, f"column {ids!r} is empty. Every row needs a subject.")
-            subject = as_label(value, "subject", table.place(row))
-            if subject in rows:
-                raise table.fail(row, f"subject {subject!r} has two rows. Delete one of them.")
-            rows[subject] = row
-        return table, ids, rows
+            subjects.append(as_label(value, "subject", table.place(row)))
+        index = pd.Index(subjects)
+        for row in np.flatnonzero(index.duplicated())[:1].tolist():
+            raise table.fail(row, f"subject {subjects[row]!r} has two rows. Delete one of them.")
+        return table, ids, index
 
     def _read_table(self, names: tuple[str, ...]) -> Table:
         if isinstance(self.source, pd.DataFrame):

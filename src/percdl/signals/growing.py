@@ -27,20 +27,7 @@ class GrowingTable:
     An incomplete last line is read later. With a column of times (in seconds), samples that the
     clock skips are NaN; times that do not increase raise an error that names the line. If the
     file is replaced by another one, reading continues at the time of the clock; without a clock,
-    it raises an error.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it need not exist yet.
-    channels : sequence of str
-        The columns to read.
-    sfreq : float
-        Samples per second.
-    time : str, optional
-        The column of times.
-    layout : TextLayout
-        How the table is written.
+    it raises an error. The file need not exist yet.
     """
 
     def __init__(
@@ -52,7 +39,7 @@ class GrowingTable:
         layout: TextLayout = STANDARD,
     ):
         self.path, self.channels, self.sfreq, self.time = path, tuple(channels), sfreq, time
-        self.layout = layout.of_file(path)
+        self.layout, self._mark = layout, layout.mark_in(path)
         self._last: float | None = None
         self._restart()
 
@@ -66,79 +53,69 @@ class GrowingTable:
         """Return the samples that were appended since the last call, as many as fit in 4 MB."""
         try:
             with open(self.path, "rb") as file:
-                self._check_same(os.fstat(file.fileno()))
+                status = os.fstat(file.fileno())
+                is_other = self._file_id not in (None, (status.st_dev, status.st_ino))
+                if is_other or status.st_size < self._n_bytes:
+                    if self.time is None:
+                        raise UnreadableFileError(
+                            f"{self.path} was replaced or became shorter after line "
+                            f"{self._n_lines}. How much is missing is unknown without a column of "
+                            "times (--time). Watch the new file on its own."
+                        )
+                    self._restart()
+                self._file_id = status.st_dev, status.st_ino
                 file.seek(self._n_bytes)
                 new = file.read(MOST_BYTES)
         except FileNotFoundError:
             return np.empty((0, len(self.channels)))
         self._n_bytes += len(new)
-        text = self._text + self._decode(new)
+        try:
+            text = self._text + self._decoder.decode(new)
+        except UnicodeDecodeError as error:
+            raise UnreadableFileError(
+                f"{self.path}, after line {self._n_lines}: not {self.layout.encoding} text. Name "
+                "the encoding of the file (--encoding)."
+            ) from error
         *lines, self._text = text.replace("\r\n", "\n").split("\n")
         return self._parse(lines)
 
     def finish(self) -> Float[np.ndarray, "n P"]:
         """Return the sample of a last line without a line break, if it is complete."""
         line, self._text = self._text.strip(), ""
-        is_whole = line.count(str(self.layout.delimiter)) + 1 == len(self._names or ())
+        is_whole = line.count(self._mark) + 1 == len(self._names or ())
         return self._parse([line] if line and is_whole else [])
-
-    def _check_same(self, status: os.stat_result) -> None:
-        """Start again with a file that took the place of the one before."""
-        found = (status.st_dev, status.st_ino)
-        if self._file_id not in (None, found) or status.st_size < self._n_bytes:
-            if self.time is None:
-                raise UnreadableFileError(
-                    f"{self.path} was replaced or became shorter after line {self._n_lines}. How "
-                    "much is missing is unknown without a column of times (--time). Watch the new "
-                    "file on its own."
-                )
-            self._restart()
-        self._file_id = found
-
-    def _decode(self, new: bytes) -> str:
-        try:
-            return self._decoder.decode(new)
-        except UnicodeDecodeError as error:
-            raise UnreadableFileError(
-                f"{self.path}, after line {self._n_lines}: not {self.layout.encoding} text. Name "
-                "the encoding of the file (--encoding)."
-            ) from error
 
     def _parse(self, lines: list[str]) -> np.ndarray:
         """Return the samples of complete lines."""
-        first = self._n_lines
+        numbered = list(enumerate(lines, start=self._n_lines + 1))
         self._n_lines += len(lines)
-        rows = [
-            (first + i + 1, x) for i, x in enumerate(lines) if first + i >= self.layout.skip_lines
-        ]
+        rows = [(n, line) for n, line in numbered if n > self.layout.skip_lines]
         if self._names is None and rows:
-            self._names = self._read_names(rows[0][1])
-            rows = rows[1:] if self.layout.header else rows
-        rows = [(n, x) for n, x in rows if x.strip()]
+            self._read_names((rows.pop(0) if self.layout.header else rows[0])[1])
+        rows = [(n, line) for n, line in rows if line.strip()]
         if not rows:
             return np.empty((0, len(self.channels)))
-        assert self._names is not None
-        cells = [*csv.reader((x for _, x in rows), delimiter=str(self.layout.delimiter))]
-        for (n, _), row in zip(rows, cells, strict=True):
-            if len(row) != len(self._names):
+        numbers, texts = zip(*rows, strict=True)
+        cells = [*csv.reader(texts, delimiter=self._mark)]
+        names = self._names or []
+        for n, row in zip(numbers, cells, strict=True):
+            if len(row) != len(names):
                 raise UnreadableFileError(
-                    f"{self.path}, line {n}: {len(row)} cell(s) instead of {len(self._names)}. "
+                    f"{self.path}, line {n}: {len(row)} cell(s) instead of {len(names)}. "
                     "Correct the line, or the program that writes it."
                 )
-        frame = pd.DataFrame(cells, columns=pd.Index(self._names), dtype="str")
-        table = Table(str(self.path), frame, "line", [n for n, _ in rows], self.layout.decimal)
+        frame = pd.DataFrame(cells, columns=pd.Index(names), dtype="str")
+        table = Table(str(self.path), frame, "line", numbers, self.layout.decimal)
         values = np.column_stack([table.numbers(name) for name in self.channels])
         return values if self.time is None else self._place(table, values)
 
-    def _read_names(self, line: str) -> list[str]:
-        row = next(csv.reader([line], delimiter=str(self.layout.delimiter)))
-        names = (
-            [x.strip() for x in row] if self.layout.header else [str(i) for i in range(len(row))]
-        )
-        for name in (*self.channels, *([self.time] if self.time else [])):
+    def _read_names(self, line: str) -> None:
+        row = next(csv.reader([line], delimiter=self._mark))
+        names = [x.strip() if self.layout.header else str(i) for i, x in enumerate(row)]
+        for name in (*self.channels, *([] if self.time is None else [self.time])):
             if name not in names:
                 raise UnreadableFileError(missing_column(str(self.path), name, names))
-        return names
+        self._names = names
 
     def _place(self, table: Table, values: np.ndarray) -> np.ndarray:
         """Place samples by the clock, with NaN in the gaps."""
@@ -165,16 +142,7 @@ class GrowingTable:
 class LSLInlet:
     """The new samples of a stream of the lab streaming layer. Needs ``mne-lsl``.
 
-    Parameters
-    ----------
-    name : str
-        Name of the stream on the network.
-    channels : sequence of str
-        The channels to read.
-    sfreq : float
-        Samples per second that the stream must have.
-    wait : float
-        Seconds to look for the stream.
+    The stream must have the rate ``sfreq``; it is looked for during ``wait`` seconds.
     """
 
     def __init__(self, name: str, channels: tuple[str, ...], sfreq: float, wait: float = 10.0):
@@ -194,11 +162,9 @@ class LSLInlet:
                 "are needed. Resample it, or fit a model at its rate."
             )
         names = list(info.get_channel_names() or map(str, range(info.n_channels)))
-        for channel in channels:
-            if channel not in names:
-                raise UnreadableFileError(
-                    missing_column(f"LSL stream {name!r}", channel, names, "channel")
-                )
+        if missing := [channel for channel in channels if channel not in names]:
+            place = f"LSL stream {name!r}"
+            raise UnreadableFileError(missing_column(place, missing[0], names, "channel"))
         self._columns = [names.index(channel) for channel in channels]
 
     def read(self) -> Float[np.ndarray, "n P"]:

@@ -1,5 +1,6 @@
 """Cohorts from and to the containers of aeon, sktime, tslearn and MNE."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any, SupportsFloat, TypeVar
 
@@ -17,14 +18,11 @@ from percdl.signals.recording import (
     entries,
     qualified_name,
 )
-from percdl.signals.tables import recordings_from_frame
 
 C = TypeVar("C", bound="Interop")
 NUMPY_3D, NUMPY_LIST = "numpy3D", "np-list"
 MULTIINDEX, FRAMES = "pd-multiindex", "df-list"
 _CUBE = "a 3-D array (n_cases, n_channels, n_timepoints)"
-_AEON = f"{_CUBE} or a list of 2-D arrays (n_channels, n_timepoints)"
-_SKTIME = f"{_CUBE}, a frame with the index levels instance and time, or a list of frames"
 # Units by their FIFF codes. MNE holds samples in these, never in multiples.
 _SI = {
     1: "m", 3: "s", 6: "M", 7: "rad", 107: "V", 110: "S", 112: "T", 114: "°C", 117: "V/m²",
@@ -48,7 +46,8 @@ class Interop(Recordings):
         if isinstance(X, list | tuple) and X and all(has_axes(case, 2) for case in X):
             return cls.from_arrays([np.asanyarray(case).T for case in X], **labels)
         if not has_axes(X, 3):
-            raise refusal(X, "from_aeon", _AEON)
+            needed = f"{_CUBE} or a list of 2-D arrays (n_channels, n_timepoints)"
+            raise refusal(X, "from_aeon", needed)
         return cls.from_arrays(np.asanyarray(X).transpose(0, 2, 1), **labels)
 
     def to_aeon(self, output_type: str | None = None) -> Any:
@@ -60,8 +59,10 @@ class Interop(Recordings):
             raise InvalidParameterError(
                 f"output_type={output_type!r} must be {NUMPY_3D!r}, {NUMPY_LIST!r} or None."
             )
-        equal = len({recording.n_times for recording in self}) == 1
-        if output_type == NUMPY_3D or (output_type is None and equal):
+        if output_type is None:
+            equal = len({recording.n_times for recording in self}) == 1
+            output_type = NUMPY_3D if equal else NUMPY_LIST
+        if output_type == NUMPY_3D:
             return self._cube(f"output_type={NUMPY_LIST!r}")
         return [recording.values.T.copy() for recording in self]
 
@@ -78,13 +79,34 @@ class Interop(Recordings):
         if has_axes(X, 3):
             cube = np.asanyarray(X).transpose(0, 2, 1)
             return cls.from_arrays(cube, sfreq=1.0 if sfreq is None else float(sfreq), **labels)
-        found = _recordings_from_panel(_as_multiindex(X), sfreq)
-        own = {"subjects": [str(r.subject) for r in found], "channels": found[0].channels}
-        return cls.from_arrays(
-            [recording.values for recording in found],
-            sfreq=[recording.sfreq for recording in found],
-            **(own | labels),
-        )
+        if isinstance(X, list | tuple) and X and all(isinstance(x, pd.DataFrame) for x in X):
+            if any(list(frame.columns) != list(X[0].columns) for frame in X):
+                raise InvalidParameterError(
+                    f"The first frame has columns {list(X[0].columns)}, another one does not. All "
+                    "must have the same channels, in the same order."
+                )
+            X = pd.concat(dict(enumerate(X)))
+        if not isinstance(X, pd.DataFrame) or X.index.nlevels != 2:
+            needed = (
+                f"{_CUBE}, a frame with the index levels instance and time, or a list of frames"
+            )
+            raise refusal(X, "from_sktime", needed)
+        clock = X.index.get_level_values(1)
+        if isinstance(clock, pd.PeriodIndex):
+            clock = pd.Index(clock.asi8)
+        if clock.dtype.kind in "iu":  # sample numbers
+            sfreq = 1.0 if sfreq is None else float(sfreq)
+            clock = pd.Index(clock.to_numpy() / sfreq)
+        channels = [str(name) for name in X.columns]
+        frame = X.set_axis(channels, axis=1).reset_index(drop=True)
+        who, when = "(instance)", "(time)"  # columns are not called so
+        frame[who], frame[when] = X.index.get_level_values(0), clock
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of what the cohort below warns as well
+            found = cls.from_frame(frame, channels=channels, subject=who, time=when, sfreq=sfreq)
+        own = {"subjects": found.subjects, "channels": channels}
+        rates = [recording.sfreq for recording in found]
+        return cls.from_arrays([r.values for r in found], sfreq=rates, **(own | labels))
 
     def to_sktime(self, mtype: str = "pd-multiindex") -> Any:
         """Return a panel for sktime, indexed by subject id and sample number.
@@ -175,17 +197,17 @@ class Interop(Recordings):
         given = None if groups is None else entries("groups", as_names(groups), len(items))
         recordings = []
         for position, (item, label) in enumerate(zip(items, labels, strict=True)):
-            # The chosen channels, without samples.
+            # The chosen channels, without samples: those of an item may not be loaded.
             empty = np.zeros((len(item.ch_names), 1))
             part = mne.EvokedArray(empty, item.info, verbose="ERROR")
             if picks is not None:
                 part.pick(picks, verbose="ERROR")
-            shared = {"channels": part.ch_names, "units": _units_in(part, units)}
+            shared = {"sfreq": item.info["sfreq"], "channels": part.ch_names}
+            shared["units"] = _units_in(part, units)
             options = {"picks": part.ch_names, "units": units}
             for subject, condition, values in _signals_in(mne, item, label, options, bad_as_nan):
                 group = condition if given is None else given[position]
-                about = {"sfreq": item.info["sfreq"], "subject": subject, "group": group}
-                recordings.append(Recording(values.T, **about, **shared))
+                recordings.append(Recording(values.T, subject=subject, group=group, **shared))
         return cls(recordings)
 
     def to_mne(self, ch_types: str | Iterable[str] = "misc") -> list[Any]:
@@ -206,12 +228,8 @@ class Interop(Recordings):
                 )
             info = mne.create_info([*recording.channels], recording.sfreq, types, verbose="ERROR")
             info["subject_info"] = {"his_id": str(recording.subject)}
-            factors = [
-                _factor(name, unit, kind, _SI.get(int(channel["unit"]), ""))
-                for name, unit, kind, channel in zip(
-                    recording.channels, recording.units, types, info["chs"], strict=True
-                )
-            ]
+            units = [_SI.get(int(channel["unit"]), "") for channel in info["chs"]]
+            factors = [*map(_factor, recording.channels, recording.units, types, units)]
             raw = mne.io.RawArray((recording.values * factors).T, info, verbose="ERROR")
             if recording.has_missing:
                 raw.set_annotations(mne.preprocessing.annotate_nan(raw, verbose="ERROR"))
@@ -228,34 +246,6 @@ class Interop(Recordings):
                 f"samples and subject {second!r} has {other}. Pass {otherwise}."
             )
         return np.stack([recording.values.T for recording in self])
-
-
-def _recordings_from_panel(panel: pd.DataFrame, sfreq: SupportsFloat | None) -> list[Recording]:
-    """Return one recording per instance of a frame with two index levels."""
-    names = [str(name) for name in panel.columns]
-    clock = panel.index.get_level_values(1)
-    if isinstance(clock, pd.PeriodIndex):
-        clock = pd.Index(clock.asi8)
-    if clock.dtype.kind in "iu":  # sample numbers
-        sfreq = 1.0 if sfreq is None else float(sfreq)
-        clock = pd.Index(clock.to_numpy() / sfreq)
-    frame = panel.set_axis(names, axis=1).reset_index(drop=True)
-    who, when = "(instance)", "(time)"  # columns are not called so
-    frame[who], frame[when] = panel.index.get_level_values(0), clock
-    return recordings_from_frame(frame, channels=names, subject=who, time=when, sfreq=sfreq)
-
-
-def _as_multiindex(X: Any) -> pd.DataFrame:
-    if isinstance(X, list | tuple) and X and all(isinstance(x, pd.DataFrame) for x in X):
-        if any(list(frame.columns) != list(X[0].columns) for frame in X):
-            raise InvalidParameterError(
-                f"The first frame has columns {list(X[0].columns)}, another one does not. All "
-                "must have the same channels, in the same order."
-            )
-        X = pd.concat(dict(enumerate(X)))
-    if isinstance(X, pd.DataFrame) and X.index.nlevels == 2:
-        return X
-    raise refusal(X, "from_sktime", _SKTIME)
 
 
 def _factor(name: str, unit: str, kind: str, si: str) -> float:

@@ -62,7 +62,17 @@ class Preprocessing(Recordings):
         ``per="channel"`` scales each channel by its own standard deviation. ``per="recording"``
         centers each channel and divides all by one number, which keeps their proportions.
         """
-        return type(self)(_zscore(recording, per) for recording in self)
+        if per not in _ZSCORED:
+            raise InvalidParameterError(
+                f"`zscore(per={per!r})` must be one of {', '.join(map(repr, _ZSCORED))}."
+            )
+
+        def scaled(recording: Recording) -> Recording:
+            location, scale = find_scaling(recording, per)
+            values = (recording.values.astype(np.float64) - location) / scale
+            return _processed(recording, values, _ZSCORED[per], units="SD")
+
+        return type(self)(map(scaled, self))
 
     def apply(
         self: C,
@@ -84,7 +94,8 @@ class Preprocessing(Recordings):
                     f"{values.shape} (subject {recording.subject!r}). It must keep the shape; "
                     "change rates with `resample`."
                 )
-            return _processed(recording, values, step, units=units)
+            steps = (*recording.processing, step)
+            return replace(recording, values=values, processing=steps, units=units)
 
         return type(self)(map(changed, self))
 
@@ -100,8 +111,8 @@ def in_words(steps: Sequence[str]) -> str:
 
 
 def _processed(recording: Recording, values: np.ndarray, step: str, **changes: Any) -> Recording:
-    """Return a recording with new values, and the step that made them."""
-    steps = (*recording.processing, step)
+    """Return a recording with new values, of the same precision, and the step that made them."""
+    steps, values = (*recording.processing, step), values.astype(recording.values.dtype)
     return replace(recording, values=values, processing=steps, **changes)
 
 
@@ -117,10 +128,9 @@ def _resample(recording: Recording, sfreq: float) -> Recording:
             f"{sfreq:.10g} Hz: no ratio of integers up to {_LARGEST_FACTOR} is close enough. "
             "Round one of the rates."
         )
-    values = recording.values
-    resampled = np.column_stack([_resample_channel(channel, ratio) for channel in values.T])
+    values = np.column_stack([_resample_channel(channel, ratio) for channel in recording.values.T])
     step = f"{_RESAMPLED}{recording.sfreq:g} to {sfreq:g} Hz"
-    return _processed(recording, resampled.astype(values.dtype), step, sfreq=sfreq)
+    return _processed(recording, values, step, sfreq=sfreq)
 
 
 def _resample_channel(
@@ -173,7 +183,7 @@ def _bandpass(
     ]
     hertz = " to ".join(f"{edge:g}" for edge in given)
     step = f"{kind.replace('pass', '-pass')} {hertz} Hz, Butterworth order {order}, zero phase"
-    return _processed(recording, np.column_stack(filtered).astype(recording.values.dtype), step)
+    return _processed(recording, np.column_stack(filtered), step)
 
 
 def _filter_runs(
@@ -232,14 +242,3 @@ def find_scaling(recording: Recording, per: str) -> tuple[np.ndarray, np.ndarray
         )
     joint = np.full_like(power, np.nanmean((values - location) ** 2))
     return location, np.sqrt(power if per == "channel" else joint)
-
-
-def _zscore(recording: Recording, per: str) -> Recording:
-    if per not in _ZSCORED:
-        raise InvalidParameterError(
-            f"`zscore(per={per!r})` must be one of {', '.join(map(repr, _ZSCORED))}."
-        )
-    location, scale = find_scaling(recording, per)
-    values = (recording.values.astype(np.float64) - location) / scale
-    values = values.astype(recording.values.dtype)
-    return _processed(recording, values, _ZSCORED[per], units="SD")

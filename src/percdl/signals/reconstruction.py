@@ -151,6 +151,8 @@ def match_onsets(
     >>> match_onsets([9, 55, 11], [10, 12], tolerance=5).tolist()
     [[0, 0], [2, 1]]
     """
+    from scipy.optimize import linear_sum_assignment
+
     times = np.concatenate([np.asarray(detected, float), np.asarray(true, float)])
     order = np.argsort(times, kind="stable")
     is_true = order >= len(detected)
@@ -159,20 +161,14 @@ def match_onsets(
     pairs = [np.empty((0, 2), int)]
     for part, kinds in zip(np.split(order, cuts), np.split(is_true, cuts), strict=True):
         mine, theirs = part[~kinds], part[kinds]
-        if len(mine) and len(theirs):
-            chosen = _assign(times[mine], times[theirs], tolerance)
-            pairs.append(np.column_stack([mine[chosen[:, 0]], theirs[chosen[:, 1]]]))
+        if not (len(mine) and len(theirs)):
+            continue
+        gaps = np.abs(np.subtract.outer(times[theirs], times[mine]))
+        allowed = gaps <= tolerance
+        # One more pair outweighs all distances together.
+        reward = 1 + min(gaps.shape) * gaps.max(where=allowed, initial=0)
+        rows, columns = linear_sum_assignment(np.where(allowed, gaps - reward, 0))
+        kept = allowed[rows, columns]
+        pairs.append(np.column_stack([mine[columns[kept]], theirs[rows[kept]]]))
     found = np.concatenate(pairs) - [0, len(detected)]
     return found[np.argsort(found[:, 1], kind="stable")]
-
-
-def _assign(detected: np.ndarray, true: np.ndarray, tolerance: float) -> np.ndarray:
-    from scipy.optimize import linear_sum_assignment
-
-    gaps = np.abs(np.subtract.outer(true, detected))
-    allowed = gaps <= tolerance
-    # One more pair outweighs all distances together.
-    reward = 1 + min(gaps.shape) * gaps.max(where=allowed, initial=0)
-    rows, columns = linear_sum_assignment(np.where(allowed, gaps - reward, 0))
-    kept = allowed[rows, columns]
-    return np.column_stack([columns[kept], rows[kept]])

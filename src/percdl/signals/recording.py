@@ -183,32 +183,14 @@ class Recordings(ABC):
     @abstractmethod
     def from_arrays(cls: type[C], arrays: Arrays, **labels: Any) -> C: ...  # noqa: D102
 
+    @classmethod
+    @abstractmethod
+    def from_frame(cls: type[C], frame: Any, **columns: Any) -> C: ...  # noqa: D102
+
     @cached_property
     def subjects(self) -> tuple[str, ...]:
         """Subject ids, in order."""
         return tuple(str(recording.subject) for recording in self)
-
-
-def recordings_from_arrays(
-    arrays: Arrays, sfreq: Any, subjects: Any, groups: Any, channels: Any, units: Any
-) -> list[Recording]:
-    """Return one `Recording` per subject; see `Cohort.from_arrays`."""
-    signals = _one_per_subject(arrays)
-    n = len(signals)
-    each = zip(
-        signals,
-        [sfreq] * n if _is_single(sfreq) else entries("sfreq", sfreq, n),
-        range(n) if subjects is None else entries("subjects", subjects, n),
-        [None] * n if groups is None else entries("groups", groups, n),
-        strict=True,
-    )
-    # The first subject would exhaust a generator of names.
-    names = None if channels is None else as_names(channels)
-    scales = units if units is None or isinstance(units, str) else as_names(units, "units")
-    return [
-        Recording(x, sfreq=rate, channels=names, units=scales, subject=subject, group=group)
-        for x, rate, subject, group in each
-    ]
 
 
 def abbreviate(names: Iterable[object], shown: int = 4) -> str:
@@ -283,33 +265,6 @@ def entries(name: str, values: Any, n_recordings: int) -> list[Any]:
             "entry per recording, in the same order."
         )
     return found
-
-
-def _one_per_subject(arrays: Arrays) -> list[Any]:
-    """Split the input along its subject axis."""
-    if isinstance(arrays, list | tuple) and not (arrays and all(map(_is_single, arrays))):
-        return list(arrays)
-    # asanyarray keeps masked arrays; their mask means "missing".
-    array = np.asanyarray(arrays)
-    if array.ndim == 1 and array.size and not _is_single(array[0]):  # recordings as objects
-        return list(array)
-    if array.ndim not in (2, 3):
-        raise InvalidRecordingError(
-            f"Got {array.ndim} dimension(s) (shape {array.shape}) where {LAYOUTS} is needed. "
-            "Reshape your data: pass [x] if x is one univariate recording."
-        )
-    if 0 in array.shape[1:]:
-        # scikit-learn's estimator checks look for this wording.
-        raise InvalidRecordingError(
-            f"Found array with 0 feature(s) (shape={array.shape}) while a minimum of 1 is "
-            "required. Every recording needs at least one sample and one channel."
-        )
-    return list(array)
-
-
-def _is_single(value: object) -> bool:
-    """Whether a value is a scalar or text."""
-    return np.isscalar(value) or getattr(value, "ndim", None) == 0
 
 
 def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channels"]:

@@ -8,6 +8,7 @@ a fit needs about all recordings (power, missing samples).
 import hashlib
 import json
 import zlib
+from bisect import bisect
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
@@ -189,17 +190,11 @@ class ShardedCohort(Sequence):
         """
         durations = dict(zip(self.subjects, self.lengths / self.sfreq, strict=True))
         found = corrections_of(durations, corrections, names)
-        corrected = copy(self)
-        corrected.shards = tuple(
-            replace(
-                shard,
-                labels=[
-                    {**labels, "corrections": found.get(str(labels["subject"]), ())}
-                    for labels in shard.labels
-                ],
-            )
-            for shard in self.shards
-        )
+        corrected, shards = copy(self), []
+        for shard in self.shards:
+            labels = [own | {"corrections": found.get(own["subject"], ())} for own in shard.labels]
+            shards.append(replace(shard, labels=labels))
+        corrected.shards = tuple(shards)
         corrected.fingerprint = digest_of({"index": self._index_digest, "corrections": found})
         return corrected
 
@@ -238,8 +233,7 @@ class ShardedCohort(Sequence):
         return self._read(found) if isinstance(found, int) else Cohort(map(self._read, found))
 
     def _read(self, position: int) -> Recording:
-        firsts = [shard.first for shard in self.shards]
-        shard = self.shards[int(np.searchsorted(firsts, position, side="right")) - 1]
+        shard = self.shards[bisect(self.shards, position, key=lambda shard: shard.first) - 1]
         return shard.read_one(position - shard.first)
 
     def __repr__(self) -> str:

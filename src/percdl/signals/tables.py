@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any, SupportsFloat
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -118,17 +118,17 @@ class Columns:
     subject: str | None = None
     group: str | None = None
     time: str | None = None
-    sfreq: float | None = None  # read from the time column if None
+    sfreq: Any = None  # read from the time column if None
     units: str | Iterable[str] | None = None
     is_sorted: bool = True  # rows must be in order of time; otherwise they are sorted
 
     def __post_init__(self) -> None:
         if self.sfreq is not None:
-            as_rate(self.sfreq, "The table")
+            object.__setattr__(self, "sfreq", as_rate(self.sfreq, "The table"))
         elif self.time is None:
             raise InvalidParameterError(
                 "The sampling rate is unknown. Pass sfreq=, in samples per second, or time=, the "
-                "name of a column of times."
+                "name of a column of times; in the shell, --sfreq or --time."
             )
 
     @property
@@ -195,25 +195,6 @@ def pick_signals(
     return list(wanted), labels if channels is None else list(channels.values())
 
 
-def recordings_from_frame(
-    frame: pd.DataFrame,
-    channels: str | Iterable[str],
-    subject: str,
-    time: str | None = None,
-    sfreq: SupportsFloat | None = None,
-    group: str | None = None,
-    units: str | Iterable[str] | None = None,
-) -> list[Recording]:
-    """Return one `Recording` per subject of a long frame; see `Cohort.from_frame`."""
-    if sfreq is None and time is None:
-        sfreq = 1.0
-    rate = None if sfreq is None else as_rate(sfreq, "The frame")
-    columns = Columns(channel_map(channels), subject, group, time, rate, units, is_sorted=False)
-    table = Table("The frame", frame, "row", frame.index, error=InvalidRecordingError)
-    with reading("The frame", InvalidRecordingError):
-        return list(recordings_in(table, columns, ""))
-
-
 def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Recording]:
     """Yield the recordings of a table; ``subject`` is the id if no column holds ids."""
     if not (names := columns.names(table)):
@@ -244,9 +225,8 @@ def _is_clock(table: Table, name: str) -> bool:
         return False
     numbers = pd.Series(pd.to_numeric(table.column(name), errors="coerce"))
     values = numbers.to_numpy(np.float64, na_value=np.nan)
-    if np.isnan(values).all():
-        return True  # dates
-    return len(values) > 1 and first_gap(values) is None
+    are_dates = np.isnan(values).all()
+    return bool(are_dates) or (len(values) > 1 and first_gap(values) is None)
 
 
 def _group(table: Table, column: str | None, rows: Rows) -> str | None:
@@ -264,7 +244,7 @@ def _group(table: Table, column: str | None, rows: Rows) -> str | None:
 def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
     """Return the rows in order of time, and the sampling rate; raise if the clock has a gap."""
     if columns.time is None:
-        return rows, float(columns.sfreq or 0)
+        return rows, columns.sfreq
     times = _times(table, columns.time, rows)
     has_unit = times.dtype.kind in "mM"  # dates and durations
     elapsed = times - times.iloc[0] if times.dtype.kind == "M" else times
@@ -274,8 +254,7 @@ def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
         rows, seconds = rows[order], seconds[order]
     if len(rows) == 1 and columns.sfreq is None:
         raise table.fail(int(rows[0]), "one sample has no sampling rate. Pass sfreq=.")
-    gap = first_gap(seconds, columns.sfreq)
-    if gap is not None:
+    if (gap := first_gap(seconds, columns.sfreq)) is not None:
         raise _gap_error(table, columns, rows, gap, seconds)
     n_periods, span = len(seconds) - 1, seconds[-1] - seconds[0]
     if columns.sfreq is None:
@@ -306,8 +285,7 @@ def first_gap(seconds: Seconds, sfreq: float | None = None) -> int | None:
     >>> first_gap(np.array([0.0, 0.01, 0.02, 0.05]), sfreq=100)
     2
     """
-    steps = np.diff(seconds)
-    if steps.size == 0:
+    if not (steps := np.diff(seconds)).size:
         return None
     period = float(np.median(steps)) if sfreq is None else 1 / sfreq
     tolerance = UNIFORM if sfreq is None else ROUNDED

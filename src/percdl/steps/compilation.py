@@ -27,11 +27,16 @@ from percdl.steps import executables
 
 # On a CPU, a Fourier transform or a matrix product is split over the threads that are free, and
 # the split changes the rounding: results would depend on the load of the machine. The other two
-# options halve the time to compile a Gauss-Newton fit, which then runs as fast.
+# options halve the time to compile a Gauss-Newton fit, which then runs as fast. An option that
+# the environment variable ``XLA_FLAGS`` sets is left as it is there.
 CPU_OPTIONS = {
-    "xla_cpu_multi_thread_eigen": False,
-    "xla_cpu_use_fusion_emitters": False,
-    "xla_backend_optimization_level": 2,
+    name: value
+    for name, value in (
+        ("xla_cpu_multi_thread_eigen", False),
+        ("xla_cpu_use_fusion_emitters", False),
+        ("xla_backend_optimization_level", 2),
+    )
+    if name not in os.environ.get("XLA_FLAGS", "")
 }
 
 _unknown_options: set[str] = set()

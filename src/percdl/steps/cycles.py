@@ -250,6 +250,16 @@ def _keep_increasing(own: Float[Array, "B q"], length: int) -> Float[Array, "B q
     return jnp.where(order > 0, own * factor[:, None], own)
 
 
+@program
+def straighten(
+    cut: Cut, table: Float[Array, "r L"], own: Float[Array, "B q"]
+) -> tuple[Array, Array]:
+    """Return segments without the delays of the cycles, and where they are observed."""
+    at = jnp.clip(jnp.arange(table.shape[1]) + own[:, 1:] @ table, 0, table.shape[1] - 1)
+    read = jax.vmap(partial(interp.read, kind="linear"))
+    return read(cut.segment, at)[0], read(cut.seen, at)[0]
+
+
 def read_delay(own: Any, at: Any, atom_length: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return delay (E,), its slope (E,) and its derivatives (E, r) at times (E,), in samples."""
     order = np.arange(own.shape[1] - 1)

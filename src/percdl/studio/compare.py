@@ -12,7 +12,6 @@ from scipy.stats import mannwhitneyu
 
 from percdl.analysis import measure_reliability
 from percdl.analysis.effects import invert_warps
-from percdl.estimators.landmarks import personal_times
 from percdl.exceptions import InvalidParameterError
 from percdl.report.people import People
 from percdl.report.words import FEWEST, LEVEL, rank
@@ -84,7 +83,7 @@ def measure_people(people: People, atom: int) -> pd.DataFrame:
             duration = own_time[:, stop] - own_time[:, start]
             columns[f"duration of {part} of the cycle (ms)"] = 1e3 * duration / sfreq
     marks = tuple(mark for mark in people.model.marks_ if mark.atom == atom)
-    times = personal_times(marks, found, sfreq, cohort.channels) if marks else np.zeros((0, 0))
+    times = people.mark_times(marks)
     order = np.argsort([mark.time for mark in marks])
     for a, b in pairwise(order):
         name = f"{marks[a].name} to {marks[b].name} (ms)"
@@ -144,19 +143,20 @@ def _sentence(
     """Return a sentence about a number of two sides; empty if they do not differ."""
     quantity, _, unit = name.rpartition(" (")
     unit = unit.rstrip(")")
+    more, less = ("longer", "shorter") if unit == "ms" else ("higher", "lower")
     if first.is_one and second.is_one:
         error = np.nan if errors is None else errors.get(name, np.nan)
         change = float(a[0] - b[0])
         if not abs(change) > error:
             return ""
-        how = "higher" if change > 0 else "lower"
+        how = more if change > 0 else less
         return (
             f"{quantity.capitalize()}: {abs(change):.3g} {unit} {how} in {first.name} than in "
             f"{second.name}, beyond the retest error of {error:.3g} {unit}."
         )
     if first.is_one or second.is_one:
         (one,), many, who, crowd = (a, b, first, second) if first.is_one else (b, a, second, first)
-        place = rank(one, many)
+        place = rank(one, many, more, less)
         if place in ("", "as usual"):
             return ""
         return (

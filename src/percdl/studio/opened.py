@@ -6,8 +6,8 @@ import math
 import threading
 import traceback
 import warnings
-from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,10 @@ from percdl.report.cohort import collect, describe_marks, describe_person, fill_
 from percdl.report.packing import envelope, pack
 from percdl.report.people import Groups, People, gather_people
 from percdl.report.words import Words
+from percdl.signals.from_files import CORRECTIONS, RESULTS
 from percdl.signals.reconstruction import rebuild
 from percdl.studio.corrections import Corrections
-from percdl.studio.project import CORRECTIONS, RESULTS, Project, RefusedError
+from percdl.studio.project import OF_PEOPLE, Project, RefusedError
 
 # Most points of a curve that a page asks for at once.
 N_POINTS = 6000
@@ -54,6 +55,11 @@ class Opened:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the page shows them
                 self._look()
+        except FileNotFoundError as error:
+            self.failure = (
+                f"{error} A model names its files as they were seen from the folder of its fit. "
+                "Start the studio in that folder, or put the files back."
+            )
         except (PerCDLError, OSError) as error:
             self.failure = str(error)
         except (
@@ -66,10 +72,16 @@ class Opened:
         options = self.reading_options()
         if not options.get("data"):
             raise RefusedError(
-                f"{self.path.name} does not say where its recordings are: it was fitted in "
-                "Python. Fit it here, or with the command line."
+                f"{self.path.name} was fitted in Python, so it does not name the files of its "
+                "recordings, and its people cannot be shown here. To see them, run `percdl report "
+                f"{self.project.named(self.path)} RECORDINGS` in a terminal, with the folder of "
+                "the recordings and the options that read them (`percdl report --help`), or fit "
+                "the recordings on the page of recordings."
             )
-        people = gather_people(self.model, self.project.read(options))
+        about = self._settings(OF_PEOPLE)
+        # Events of the fit obey its corrections; later ones are applied to what is shown.
+        cohort, table = self.project.read_people({**options, "corrections": None})
+        people = gather_people(self.model, cohort, metadata=table, **about)
         self.stage = "Measuring every cycle"
         _ = people.cycles, people.errors
         self.stage = "Comparing people"
@@ -79,14 +91,15 @@ class Opened:
         own = self._settings(("corrections",)).get("corrections")
         path = self.path.with_suffix(CORRECTIONS)
         path = path if own is None else self.project.inside(own)
-        about = people.cohort.sfreq, self.model.atom_length_, self.model.atom_names_
-        self.corrections = Corrections(path, *about)
+        layout = people.cohort.sfreq, self.model.atom_length_, self.model.atom_names_
+        self.corrections = Corrections(path, *layout)
         content |= {
             "file": self.project.named(self.path),
             "corrections": self.project.named(path),
             "results": f"{RESULTS}/{self.path.stem}",
             "n_corrections": len(self.corrections),
             "reading": self.reading_options(),
+            "compared": about,
             "fit": self.fit_options(),
         }
         self.people, self.words = people, words
@@ -100,7 +113,7 @@ class Opened:
         """Return all options that the model was fitted with, except defaults."""
         usual = self.project.shell.model
         own = {k: v for k, v in self._settings(usual.keys()).items() if v != usual[k]}
-        return self.reading_options() | own
+        return self.reading_options() | self._settings(OF_PEOPLE) | own
 
     def _settings(self, names: Iterable[str]) -> dict[str, Any]:
         settings: Mapping[str, Any] = self.model.settings_ or {}
@@ -162,22 +175,46 @@ class Opened:
         with self.lock:
             people = self.ready()
             subject = people.cohort.subjects[self.position(s)]
+            end, n_atoms = people.cohort.lengths[s], len(people.found.dictionary)
+            for one in events:
+                inside = 0 <= one["onset"] < one["onset"] + one["length"] <= end
+                if not inside or one["atom"] not in range(n_atoms):
+                    raise RefusedError(
+                        f"{one} is no event: it needs an atom below {n_atoms}, and an onset and "
+                        f"a length within the {end} samples of {subject}."
+                    )
             before = people.found.events.iloc[people.rows_of[s]]
             table = self.corrections.save(subject, before, events)
             assert self.page is not None
             self.page["content"]["n_corrections"] = len(table)
         return {"n_corrections": len(table)}
 
+    def compare_with(self, reference: str) -> None:
+        """Save the group that others are compared with; the model is then read again."""
+        with self.lock:
+            if reference and reference not in self.ready().groups:
+                raise RefusedError(f"There is no group {reference!r}.")
+            self.model.settings_ = {**(self.model.settings_ or {}), "reference": reference or None}
+            self.model.save(self.path)
+
     def mark(self, name: str, atom: int, time: float, channel: str | None) -> list[Any]:
         """Place a landmark, save the model, and return all landmarks at everyone's times."""
-        arguments = ["mark", f"--name={name}", f"--at={time:.4f}", f"--atom={atom}"]
+        arguments = [f"--name={name}", f"--at={time:.4f}", f"--atom={atom}"]
         arguments += [] if channel is None else [f"--channel={channel}"]
+        mark = partial(self.model.mark, str(name), atom, round(float(time), 4), channel=channel)
+        return self._change_marks(mark, arguments)
+
+    def unmark(self, name: str) -> list[Any]:
+        """Remove a landmark, save the model, and return the others at everyone's times."""
+        return self._change_marks(partial(self.model.unmark, name), [f"--remove={name}"])
+
+    def _change_marks(self, change: Callable[[], Any], arguments: list[str]) -> list[Any]:
         with self.lock:
             people = self.ready()
-            self.model.mark(name, atom, round(float(time), 4), channel=channel)
+            change()
             self.model.save(self.path)
             self.written = self.path.stat().st_mtime_ns
-            self.project.write_down([*arguments, "--", self.project.named(self.path)])
+            self.project.write_down(["mark", *arguments, "--", self.project.named(self.path)])
             marks = describe_marks(people)
             assert self.page is not None
             self.page["content"]["marks"] = marks

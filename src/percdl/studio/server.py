@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 HOST = "127.0.0.1"
 COOKIE = "percdl-studio"
-# Longest question of a page, in bytes, and seconds that a question for news may wait.
-MOST_BYTES, PATIENCE = 4_000_000, 10.0
+# Longest question of a page, in bytes (the beats of a week); seconds that one for news may wait.
+MOST_BYTES, PATIENCE = 40_000_000, 10.0
 # Scripts of the page about a model, beside those of the report.
 SCRIPTS = ("ask", "model", "correct", "compare", "live")
 # Models that are kept open.
@@ -88,7 +88,7 @@ class Studio:
         project = self.project
         return {
             "files": project.list_files,
-            "columns": project.read_columns,
+            "columns": project.read_head,
             "preview": lambda options, file: describe_recording(project, options, file),
             "run": lambda command, options: {"job": project.run(command, options)},
             "news": self._tell_news,
@@ -97,7 +97,9 @@ class Studio:
             "person": lambda file, s: self.open(file).describe_person(s),
             "piece": lambda file, s, start, stop: self.open(file).read_piece(s, start, stop),
             "mark": lambda file, **mark: self.open(file).mark(**mark),
+            "unmark": lambda file, name: self.open(file).unmark(name),
             "correct": lambda file, s, events: self.open(file).correct(s, events),
+            "refer": lambda file, reference: self.open(file).compare_with(reference),
             "compare": lambda file, **asked: compare(self.open(file).ready(), **asked),
         }
 
@@ -193,7 +195,7 @@ def _answering(function: Callable[..., Any]) -> Callable[[Request], Awaitable[Re
             answer = await _in_thread(function, **question)
         except (PerCDLError, OSError) as error:
             return responses.JSONResponse({"problem": str(error)}, 400)
-        except (TypeError, ValueError, KeyError) as error:
+        except (TypeError, ValueError, LookupError, AttributeError) as error:
             return responses.JSONResponse({"problem": f"The question is wrong: {error}."}, 400)
         return responses.JSONResponse(answer)
 

@@ -8,12 +8,10 @@ from percdl.transforms.base import (
     WarpTransform,
     require,
 )
+from percdl.transforms.channels import Gain, Modulation, Rotation
 from percdl.transforms.compose import Compose
 from percdl.transforms.custom import Custom
 from percdl.transforms.extremes import Free, Identity
-from percdl.transforms.gain import Gain
-from percdl.transforms.modulation import Modulation
-from percdl.transforms.rotation import Rotation
 from percdl.transforms.shift import Shift
 from percdl.transforms.time_warp import TimeWarp
 

@@ -51,8 +51,12 @@ def divide(x: Float[Array, "*#shape"], by: Float[Array, "*#shape"]) -> Float[Arr
 Params = Float[Array, "*batch M"]
 Atom = Float[Array, "L P"]
 Atoms = Float[Array, "*batch L P"]
+#: The two sufficient statistics; Q = 1 weight for all channels, or one for each.
+Moments = Float[Array, "*batch L P"]
+Weights = Float[Array, "*batch L Q"]
 #: One atom for all, or one for each.
 OneOrMany = Float[Array, "*atoms L P"]
+Warps = Float[Array, "*batch C L"]
 #: Directions of a step: all parameters (None), or those of a numbered turn.
 Turn = Int[Array, ""] | int | None
 
@@ -75,26 +79,22 @@ class Point(NamedTuple):
         Values that `Transform.directions` uses.
     """
 
-    value: Float[Array, "*batch L P"]
-    slope: Float[Array, "*batch L P"]
+    value: Atoms
+    slope: Atoms
     details: tuple[Array, ...]
 
 
 class Transform(ABC):
     """The ``f`` of the paper: ``personal atom = f(common atom, params)`` (Eq. 2).
 
-    A transform must define its number of parameters, their neutral values, how they act and the
-    set Theta. The other methods have a default by automatic differentiation; a transform can
-    override them.
+    A transform must define its number of parameters and how they act. The other methods have a
+    default, some by automatic differentiation; a transform can override them.
     """
 
     #: Whether the personal atom depends on the common one.
     shares_structure: ClassVar[bool] = True
-
-    @property
-    def linear(self) -> bool:
-        """Whether ``f`` is linear in the atom, so that PerCDU has a closed form."""
-        return False
+    #: Whether ``f`` is linear in the atom, so that PerCDU has a closed form.
+    linear: bool = False
 
     def validate(self) -> None:  # noqa: B027  (most transforms have nothing to check)
         """Raise `InvalidParameterError` if a hyper-parameter is out of range."""
@@ -103,17 +103,17 @@ class Transform(ABC):
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return M, the number of parameters per subject and atom."""
 
-    @abstractmethod
     def neutral(self, atom: Atom) -> Float[Array, " M"]:
-        """Return the parameters at which ``f(atom, params)`` is the atom itself."""
+        """Return the parameters at which ``f(atom, params)`` is the atom itself: zeros."""
+        return jnp.zeros(self.n_params(*atom.shape), atom.dtype)
 
     @abstractmethod
     def apply(self, params: Params, atom: Atom) -> Atoms:
         """Return ``f(atom, params)`` for every set of parameters in the batch."""
 
-    @abstractmethod
     def project(self, params: Params) -> Params:
-        """Return the Euclidean projection of ``params`` onto the set Theta."""
+        """Return the Euclidean projection of ``params`` onto the set Theta: by default all."""
+        return params
 
     @property
     def in_words(self) -> str:
@@ -125,11 +125,7 @@ class Transform(ABC):
         return [f"param{m}" for m in range(self.n_params(atom_length, len(channels)))]
 
     def describe(
-        self,
-        params: Float[np.ndarray, "*batch M"],
-        atom_length: int,
-        channels: Sequence[str],
-        sfreq: float,
+        self, params: np.ndarray, atom_length: int, channels: Sequence[str], sfreq: float
     ) -> dict[str, np.ndarray]:
         """Return numbers that mean the same for all people, by name; NaN where unknown.
 
@@ -185,7 +181,7 @@ class Transform(ABC):
         atom: Atom,
         moment: Float[Array, "S L P"],
         weight: Float[Array, "S L Q"],
-    ) -> tuple[Float[Array, "G n n"], Float[Array, "L P"]]:
+    ) -> tuple[Float[Array, "G n n"], Atom]:
         """Return the two sums of PerCDU, ``f`` linearized at the common atom.
 
         With J the derivative of ``f`` in the atom, ``sum_s J^T W J`` and
@@ -210,22 +206,14 @@ class Transform(ABC):
     def channel_part(
         self, atom_length: int, n_channels: int
     ) -> tuple[ChannelTransform, slice] | None:
-        """Return the part that mixes channels, which is centred too, or None."""
+        """Return the part that mixes channels, which is centred too, and its slice, or None."""
         return None
 
-    def unmix(
-        self, params: Params, moment: Float[Array, "*batch Lw P"]
-    ) -> Float[Array, "*batch Lw P"]:
+    def unmix(self, params: Params, moment: Moments) -> Moments:
         """Return the moments with the mixing of channels undone."""
         return moment
 
-    def solve_parts(
-        self,
-        params: Params,
-        atom: Atom,
-        moment: Float[Array, "*batch L P"],
-        weight: Float[Array, "*batch L Q"],
-    ) -> Params:
+    def solve_parts(self, params: Params, atom: Atom, moment: Moments, weight: Weights) -> Params:
         """Return the parameters with the closed-form solution of every part that has one."""
         return params
 
@@ -236,28 +224,17 @@ class LinearTransform(Transform):
     PerCDU then has a closed form (Theorem 1).
     """
 
-    @property
-    def linear(self) -> bool:
-        """Return True."""
-        return True
+    linear = True
 
     @abstractmethod
-    def operator(
-        self, params: Params, atom_length: int, n_channels: int
-    ) -> Float[Array, "*batch C n n"]:
-        """Return ``T(a)``.
+    def operator(self, params: Params, atom_length: int, n_channels: int) -> Array:
+        """Return ``T(a)``, array (..., C, n, n).
 
         C = 1 matrix of size L for all channels, C = P of size L, one per channel, or, if channels
         mix, C = 1 of size L P that acts on the samples in the order (time, channel).
         """
 
-    def normal_equations(
-        self,
-        params: Float[Array, "S M"],
-        atom: Atom,
-        moment: Float[Array, "S L P"],
-        weight: Float[Array, "S L Q"],
-    ) -> tuple[Float[Array, "G n n"], Float[Array, "L P"]]:
+    def normal_equations(self, params, atom, moment, weight):
         """Return ``sum_s T_s^T W_s T_s`` and ``sum_s T_s^T m_s``, the sums of PerCDU.
 
         G = 1 matrix serves all channels, unless operators or missing samples differ between
@@ -278,13 +255,11 @@ class WarpTransform(LinearTransform):
     prior: Any = None
 
     @abstractmethod
-    def warp(
-        self, params: Params, atom_length: int, n_channels: int
-    ) -> Float[Array, "*batch C L"]:
+    def warp(self, params: Params, atom_length: int, n_channels: int) -> Warps:
         """Return psi at the L sampling times, in samples (0 to L-1)."""
 
     @abstractmethod
-    def approximate(self, target: Float[Array, "*batch C L"]) -> Params:
+    def approximate(self, target: Warps) -> Params:
         """Return parameters of a warp close to ``target`` (in samples)."""
 
     @abstractmethod
@@ -292,20 +267,14 @@ class WarpTransform(LinearTransform):
         """Return the parameters of ``outer o psi``, with ``outer`` in samples."""
 
     @abstractmethod
-    def resample(self, atom: Atom, position: Float[Array, "*batch C L"]) -> Atoms:
+    def resample(self, atom: Atom, position: Warps) -> Atoms:
         """Return the atom interpolated at the given positions (in samples)."""
 
     def n_warps(self, n_channels: int) -> int:
         """Return C, the number of warps per atom; by default one for all channels."""
         return 1
 
-    def describe(
-        self,
-        params: Float[np.ndarray, "*batch M"],
-        atom_length: int,
-        channels: Sequence[str],
-        sfreq: float,
-    ) -> dict[str, np.ndarray]:
+    def describe(self, params, atom_length, channels, sfreq):
         """Return the displacement at each eighth of the cycle, and the mean speed between them.
 
         The displacement ``psi(t) - t`` is in seconds, positive where the person is ahead of the
@@ -338,12 +307,7 @@ class ClosedFormTransform(Transform):
     """A transform with an exact solution of IPU from the two sufficient statistics."""
 
     @abstractmethod
-    def solve(
-        self,
-        atom: OneOrMany,
-        moment: Float[Array, "*batch L P"],
-        weight: Float[Array, "*batch L Q"],
-    ) -> Params:
+    def solve(self, atom: OneOrMany, moment: Moments, weight: Weights) -> Params:
         """Return the ``a`` that explains most, ``max <m, g>^2 / <w, g^2>``, g = f(atom, a).
 
         ``atom`` is one for all sets of statistics, or one per set.
@@ -362,9 +326,7 @@ class ChannelTransform(LinearTransform, ClosedFormTransform):
         """Return M(a)."""
 
     @abstractmethod
-    def unmix(
-        self, params: Params, moment: Float[Array, "*batch Lw P"]
-    ) -> Float[Array, "*batch Lw P"]:
+    def unmix(self, params: Params, moment: Moments) -> Moments:
         """Return ``moment M(a)^-T``."""
 
     @abstractmethod
@@ -392,14 +354,10 @@ def require(transform: Transform, interface: type[Transform], step: str, advice:
 
     Parameters
     ----------
-    transform : Transform
-        The transform to check.
-    interface : type
-        The required base class.
-    step : str
-        Name of the step, for the message.
-    advice : str
-        What to do instead, for the message.
+    transform, interface : Transform, type
+        The transform to check, and the required base class.
+    step, advice : str
+        Name of the step, and what to do instead, for the message.
 
     Examples
     --------

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import accumulate
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import jax
 import jax.numpy as jnp
@@ -24,9 +24,8 @@ from percdl.transforms.base import (
     Transform,
     WarpTransform,
 )
+from percdl.transforms.channels import Gain, Rotation
 from percdl.transforms.extremes import Identity
-from percdl.transforms.gain import Gain
-from percdl.transforms.rotation import Rotation
 from percdl.transforms.shift import Shift
 
 #: Structure of ``M^T M``, with M the mixture of all channel transforms.
@@ -64,7 +63,7 @@ class Compose(Transform):
     stages: tuple[Transform, ...]
 
     def __init__(self, *stages: Transform):
-        object.__setattr__(self, "stages", tuple(stages))
+        vars(self).update(stages=stages)  # the instance is frozen
 
     def __repr__(self) -> str:
         """Return the call that creates it."""
@@ -111,28 +110,14 @@ class Compose(Transform):
     def param_names(self, atom_length: int, channels: Sequence[str]) -> list[str]:
         """Return the names of every stage."""
         parts = [stage.param_names(atom_length, channels) for stage in self.stages]
-        return [name for own in _tell_apart(parts) for name in own]
+        return list(_tell_apart([dict.fromkeys(names) for names in parts]))
 
-    def describe(
-        self,
-        params: Float[np.ndarray, "*batch M"],
-        atom_length: int,
-        channels: Sequence[str],
-        sfreq: float,
-    ) -> dict[str, np.ndarray]:
+    def describe(self, params, atom_length, channels, sfreq):
         """Return the descriptions of the parameters of every stage."""
         sizes = [stage.n_params(atom_length, len(channels)) for stage in self.stages]
         own = np.split(params, list(accumulate(sizes))[:-1], axis=-1)
-        parts = [
-            stage.describe(values, atom_length, channels, sfreq)
-            for stage, values in zip(self.stages, own, strict=True)
-        ]
-        names = _tell_apart([list(part) for part in parts])
-        return {
-            name: values
-            for own_names, part in zip(names, parts, strict=True)
-            for name, values in zip(own_names, part.values(), strict=True)
-        }
+        pairs = zip(self.stages, own, strict=True)
+        return _tell_apart([x.describe(a, atom_length, channels, sfreq) for x, a in pairs])
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return the sum over the stages."""
@@ -310,9 +295,9 @@ class Compose(Transform):
         return jnp.concatenate(changed, axis=-1)
 
 
-def _tell_apart(parts: list[list[str]]) -> list[list[str]]:
-    """Return the names of all stages, with the number of the stage if two share a name."""
-    names = [name for own in parts for name in own]
-    if len({*names}) == len(names):
-        return parts
-    return [[f"stage{i}_{name}" for name in own] for i, own in enumerate(parts, 1)]
+def _tell_apart(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Join the values of all stages, named after their stage as well if two share a name."""
+    joined = {name: x for part in parts for name, x in part.items()}
+    if len(joined) == sum(map(len, parts)):
+        return joined
+    return {f"stage{i}_{name}": x for i, part in enumerate(parts, 1) for name, x in part.items()}

@@ -8,12 +8,11 @@ from typing import final
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
-from percdl.transforms.base import Atom, Atoms, Params, Transform
+from percdl.transforms.base import Atom, Atoms, Params, Transform, check_count
 
 # Allowed difference between f(phi, neutral) and phi, relative to the largest value.
 AT_REST = 1e-4
@@ -54,7 +53,7 @@ class Custom(Transform):
     size: int
     onto: Callable[[Array], Array] | None
     at_rest: tuple[float, ...] | None
-    is_linear: bool
+    linear: bool
 
     def __init__(
         self,
@@ -65,11 +64,11 @@ class Custom(Transform):
         neutral: Sequence[float] | None = None,
         linear: bool = False,
     ):
-        object.__setattr__(self, "function", function)
-        object.__setattr__(self, "size", n_params)
-        object.__setattr__(self, "onto", project)
-        object.__setattr__(self, "at_rest", None if neutral is None else tuple(neutral))
-        object.__setattr__(self, "is_linear", linear)
+        at_rest = None if neutral is None else tuple(neutral)
+        # The instance is frozen, so its attributes are set past `__setattr__`.
+        vars(self).update(
+            function=function, size=n_params, onto=project, at_rest=at_rest, linear=linear
+        )
 
     def __repr__(self) -> str:
         """Return the name of the function and the number of parameters."""
@@ -81,21 +80,13 @@ class Custom(Transform):
         name = getattr(self.function, "__name__", "a function")
         return f"changed by {name} ({self.size} parameter(s))"
 
-    @property
-    def linear(self) -> bool:
-        """Whether ``function`` was declared linear in the atom."""
-        return self.is_linear
-
     def validate(self) -> None:
         """Raise if an argument is invalid."""
         if not callable(self.function):
             raise InvalidParameterError(
                 f"`Custom(function={self.function!r})` must be a function f(phi, a)."
             )
-        if not isinstance(self.size, (int, np.integer)) or self.size < 1:
-            raise InvalidParameterError(
-                f"`Custom(n_params={self.size!r})` must be an integer of at least 1."
-            )
+        check_count("Custom", "n_params", self.size)
         if self.at_rest is not None and len(self.at_rest) != self.size:
             raise InvalidParameterError(
                 f"`Custom(neutral=...)` has {len(self.at_rest)} numbers, but n_params is "

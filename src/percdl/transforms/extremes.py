@@ -34,26 +34,15 @@ class Identity(LinearTransform, ClosedFormTransform):
     True
     """
 
-    @property
-    def in_words(self) -> str:
-        """How a person's version of an atom differs from the common one."""
-        return "the same"
+    in_words: ClassVar[str] = "the same"
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return 0."""
         return 0
 
-    def neutral(self, atom: Atom) -> Float[Array, " M"]:
-        """Return no parameters."""
-        return jnp.zeros(0, atom.dtype)
-
     def apply(self, params: Params, atom: Atom) -> Atoms:
         """Return the atom, repeated for each set of (no) parameters."""
         return jnp.broadcast_to(atom, (*params.shape[:-1], *atom.shape))
-
-    def project(self, params: Params) -> Params:
-        """Return the parameters unchanged."""
-        return params
 
     def operator(self, params: Params, atom_length: int, n_channels: int):
         """Return identity matrices, array (..., 1, L, L)."""
@@ -80,12 +69,8 @@ class Free(ClosedFormTransform):
     True
     """
 
-    shares_structure: ClassVar[bool] = False
-
-    @property
-    def in_words(self) -> str:
-        """How a person's version of an atom differs from the common one."""
-        return "learned from their recording alone"
+    shares_structure = False
+    in_words: ClassVar[str] = "learned from their recording alone"
 
     def n_params(self, atom_length: int, n_channels: int) -> int:
         """Return L P."""

@@ -8,7 +8,6 @@ from typing import final
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import interpolation as interp
@@ -60,19 +59,9 @@ class Shift(LinearTransform):
         """Return the name of the shift."""
         return ["shift_samples"]
 
-    def describe(
-        self,
-        params: Float[np.ndarray, "*batch M"],
-        atom_length: int,
-        channels: Sequence[str],
-        sfreq: float,
-    ) -> dict[str, np.ndarray]:
+    def describe(self, params, atom_length, channels, sfreq):
         """Return the shift in seconds."""
         return {"shift_s": np.asarray(params, float)[..., 0] / sfreq}
-
-    def neutral(self, atom: Atom) -> Float[Array, " M"]:
-        """Return no shift."""
-        return jnp.zeros(1, atom.dtype)
 
     def project(self, params: Params) -> Params:
         """Clip the shift."""

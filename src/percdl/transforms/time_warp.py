@@ -118,10 +118,6 @@ class TimeWarp(WarpTransform):
         layers, orders = range(1, self.depth + 1), range(1, self.width + 1)
         return [f"{name}layer{d}_sine{w}" for name in of for d in layers for w in orders]
 
-    def neutral(self, atom: Atom) -> Float[Array, " M"]:
-        """Return zeros."""
-        return jnp.zeros(self.n_params(*atom.shape), atom.dtype)
-
     def project(self, params: Params) -> Params:
         """Project each row onto the l1 ball of radius 0.99."""
         rows = params.reshape(*params.shape[:-1], -1, self.width)
@@ -169,13 +165,9 @@ class TimeWarp(WarpTransform):
 
     def step(self, params: Params, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
         """Return the parameters after a step along the directions of a turn."""
-        return params + self.spread(step, turn)
-
-    def spread(self, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
-        """Return the change of the parameters for a step along the directions of a turn."""
         groups = tie_layers(self.depth, self.width, turn)
         parts = step.reshape(*step.shape[:-1], groups.n_groups, self.width)
-        return by_layer(groups, parts).reshape(*step.shape[:-2], -1)
+        return params + by_layer(groups, parts).reshape(*step.shape[:-2], -1)
 
     def approximate(self, target: Float[Array, "*batch C L"]) -> Params:
         """Return parameters of a warp close to ``target`` (in samples), with equal layers.
@@ -219,14 +211,7 @@ class TimeWarp(WarpTransform):
         position = self.warp(params, atom_length, n_channels)
         return interp.operator(position, atom_length, self.interpolation)
 
-    def normal_equations(
-        self,
-        params: Float[Array, "S M"],
-        atom: Atom,
-        moment: Float[Array, "S L P"],
-        weight: Float[Array, "S L Q"],
-        variance: Float[Array, "S C L"] | None = None,
-    ):
+    def normal_equations(self, params, atom: Atom, moment, weight, variance=None):
         """Return the sums of PerCDU; O(S L (L + P)) for the local kernels.
 
         With the posterior ``variance`` of the warps, in squared samples, return the expected
@@ -235,13 +220,10 @@ class TimeWarp(WarpTransform):
         """
         if variance is not None:
             warps, deviation = self.warp(params, *atom.shape), jnp.sqrt(variance)
-            sides = [
-                self._normal_equations(
-                    jnp.clip(warps + side * deviation, 0, atom.shape[0] - 1), moment, weight
-                )
-                for side in (-1, 1)
-            ]
-            return jax.tree.map(lambda a, b: (a + b) / 2, *sides)
+            sides = (warps + side * deviation for side in (-1, 1))
+            read = (jnp.clip(side, 0, atom.shape[0] - 1) for side in sides)
+            sums = (self._normal_equations(each, moment, weight) for each in read)
+            return jax.tree.map(lambda a, b: (a + b) / 2, *sums)
         if self.interpolation == "paper":
             return super().normal_equations(params, atom, moment, weight)
         return self._normal_equations(self.warp(params, *atom.shape), moment, weight)

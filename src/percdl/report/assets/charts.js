@@ -12,6 +12,17 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const paper = window.matchMedia("print");
 const touch = window.matchMedia("(any-pointer: coarse)");
 
+function element(id) {
+  return document.getElementById(id);
+}
+
+// A new element with properties and children.
+function build(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children);
+  return made;
+}
+
 function pick(list, index) {
   return list[((index % list.length) + list.length) % list.length];
 }
@@ -70,7 +81,7 @@ const watchers = [
 ];
 
 function draw(id, ...content) {
-  const place = document.getElementById(id);
+  const place = element(id);
   if (onScreen.has(place) || !place.data || paper.matches) return plot(place, ...content);
   waiting.set(place, content);
   place.dataset.stale = "yes";
@@ -120,6 +131,11 @@ function band(x, low, high, name, color, share = 0.25, options = {}) {
     { ...edge, y: low, showlegend: false },
     { ...edge, y: high, name: plain(name), fill: "tonexty", fillcolor: faded(color, share) },
   ];
+}
+
+// A rectangle over some time, by default as high as the chart.
+function bar(from, to, look, low = 0, high = 1) {
+  return { type: "rect", xref: "x", yref: "paper", x0: from, x1: to, y0: low, y1: high, ...look };
 }
 
 function line(x, y, name, color, options = {}) {

@@ -1,6 +1,6 @@
 // The content of the page: one JSON block, with long arrays packed (packing.py).
 
-const report = JSON.parse(document.getElementById("content").textContent);
+const report = JSON.parse(element("content").textContent);
 
 const nAtoms = report.n_atoms;
 const nChannels = report.channels.length;

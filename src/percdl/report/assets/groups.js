@@ -34,44 +34,27 @@ function clusterBars(part, channel) {
   );
   return found.map((cluster) => {
     const g = report.groups.names.indexOf(cluster.group);
-    return {
-      type: "rect",
-      xref: "x",
-      yref: "paper",
-      x0: cluster.from,
-      x1: cluster.to,
-      y0: 0.03 * g,
-      y1: 0.03 * g + 0.022,
-      fillcolor: pick(COLORS, g),
-      line: { width: 0 },
-    };
+    const look = { fillcolor: pick(COLORS, g), line: { width: 0 } };
+    return bar(cluster.from, cluster.to, look, 0.03 * g, 0.03 * g + 0.022);
   });
 }
 
 function drawGroups() {
-  document.getElementById("groups").hidden = !report.comparison;
-  document.getElementById("no-groups").hidden = Boolean(report.comparison);
+  element("groups").hidden = !report.comparison;
+  element("no-groups").hidden = Boolean(report.comparison);
+  element("timing-figure").hidden = !report.n_warps;
   if (!report.comparison) return;
-  draw("group-atoms", groupTraces("atoms", view.atom * nChannels + view.channel), {
-    xaxis: axis("time (s)"),
-    yaxis: axis(signalLabel(view.channel)),
-    shapes: clusterBars("atoms", view.channel),
-  });
-  draw("group-amplitude", groupTraces("amplitude", view.atom * nChannels + view.channel), {
-    xaxis: axis("time of the population (s)"),
-    yaxis: axis(signalLabel(view.channel)),
-    shapes: clusterBars("amplitude", view.channel),
-  });
-  document.getElementById("timing-figure").hidden = !report.n_warps;
-  if (report.n_warps) {
-    const c = report.n_warps > 1 ? view.channel : 0;
-    draw("group-timing", groupTraces("timing", view.atom * report.n_warps + c), {
-      xaxis: axis("time of the population (s)"),
-      yaxis: axis("logarithm of the local speed"),
-      shapes: clusterBars("timing", c),
-    });
-  }
+  drawPart("atoms", "time (s)", signalLabel(view.channel), nChannels);
+  drawPart("amplitude", "time of the population (s)", signalLabel(view.channel), nChannels);
+  if (report.n_warps) drawPart("timing", "time of the population (s)", "logarithm of the local speed", report.n_warps);
   drawDeviations();
+}
+
+// One of the parts that are compared; it has `n` curves per atom, one per channel or one for all.
+function drawPart(part, x, y, n) {
+  const channel = n > 1 ? view.channel : 0;
+  const layout = { xaxis: axis(x), yaxis: axis(y), shapes: clusterBars(part, channel) };
+  draw(`group-${part}`, groupTraces(part, view.atom * n + channel), layout);
 }
 
 // The people of a group; -1 for those without a group.
@@ -79,16 +62,20 @@ function members(g) {
   return report.groups.of.flatMap((of, s) => (of === g ? [s] : []));
 }
 
+// Points of the people of a group; a click on one selects the person.
+function points(name, g) {
+  const text = members(g).map((s) => plain(subjectId(s)));
+  return { name: plain(name), customdata: members(g), text };
+}
+
 function drawDeviations() {
   const column = report.columns.find(({ name }) => name === "deviation");
-  document.getElementById("deviation-figure").hidden = !column;
+  element("deviation-figure").hidden = !column;
   if (!column) return;
   const traces = report.groups.names.map((name, g) => ({
+    ...points(name, g),
     y: members(g).map((s) => column.values[s]),
-    customdata: members(g),
-    text: members(g).map((s) => plain(subjectId(s))),
     hovertext: members(g).map((s) => plain(column.intervals[s] && `(${column.intervals[s]})`)),
-    name: plain(name),
     type: "box",
     boxpoints: "all",
     jitter: 0.5,
@@ -107,18 +94,16 @@ function drawDeviations() {
 
 // The parameters of all people in the plane of their first two principal components.
 function drawPlane() {
-  document.getElementById("plane-figure").hidden = !report.plane;
+  element("plane-figure").hidden = !report.plane;
   if (!report.plane) return;
   const { x, y, labels } = report.plane;
   const named = report.groups.names.map((name, g) => ({ name, g, color: pick(COLORS, g) }));
   const rest = { name: named.length ? "no group" : "everyone", g: -1, color: theme().soft };
   const all = members(-1).length ? [...named, rest] : named;
   const traces = all.map(({ name, g, color }) => ({
+    ...points(name, g),
     x: members(g).map((s) => x[s]),
     y: members(g).map((s) => y[s]),
-    customdata: members(g),
-    text: members(g).map((s) => plain(subjectId(s))),
-    name: plain(name),
     mode: "markers",
     marker: { color, symbol: pick(MARKERS, g), size: 7, opacity: 0.8 },
     hovertemplate: "%{text}<extra></extra>",
@@ -147,15 +132,15 @@ function markPoint() {
 // A click on a point selects the person.
 function listenToGroups() {
   for (const id of ["deviations", "plane"]) {
-    const place = document.getElementById(id);
+    const place = element(id);
     if (!place.on) continue;
     place.on("plotly_click", ({ points }) => {
       const s = points[0].customdata;
       if (s === undefined) return;
       choose(s);
-      document.getElementById("subjects").scrollIntoView();
+      element("subjects").scrollIntoView();
     });
   }
-  document.getElementById("plane").on?.("plotly_afterplot", findPoints);
+  element("plane").on?.("plotly_afterplot", findPoints);
   findPoints();
 }

@@ -1,19 +1,16 @@
 // A question mark beside a number: a button that shows its explanation in one bubble.
 
-const bubble = document.getElementById("bubble");
+const bubble = element("bubble");
 let explained = null; // the button whose explanation is shown
 let shownAt = 0; // where it was on the screen
 
 // Returns a button, or nothing for a number that needs no explanation.
 function why(name, text) {
   if (!text) return "";
-  const button = document.createElement("button");
-  button.type = "button";
-  button.className = "why";
+  const button = build("button", { type: "button", className: "why", textContent: "?" });
   button.dataset.why = text;
   button.setAttribute("aria-label", `What is ${name}?`);
   button.setAttribute("aria-expanded", "false");
-  button.textContent = "?";
   return button;
 }
 

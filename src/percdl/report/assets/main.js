@@ -1,7 +1,7 @@
 // Build the page from its content.
 
 function fillChoice(id, names, key) {
-  const select = document.getElementById(id);
+  const select = element(id);
   names.forEach((name, index) => select.append(new Option(name, index)));
   select.parentElement.hidden = names.length < 2;
   select.addEventListener("change", () => {
@@ -10,19 +10,23 @@ function fillChoice(id, names, key) {
   });
 }
 
-function drawAll() {
+function drawPopulation() {
   drawOverview();
+  drawHistory();
   drawGroups();
   drawPlane();
+}
+
+function drawAll() {
+  drawPopulation();
   drawSubject();
-  drawHistory();
 }
 
 // Shows the person in the address and goes there, or shows another if there is none.
 async function visit(other = null) {
   const wished = asked();
   if (wished >= 0 || other !== null) await choose(wished >= 0 ? wished : other);
-  if (wished >= 0) document.getElementById("who").scrollIntoView();
+  if (wished >= 0) element("who").scrollIntoView();
 }
 
 // The person in the address, or -1: most addresses are sections of the page.
@@ -37,10 +41,7 @@ async function start() {
   buildTable();
   await readShared();
   await readGroups();
-  drawOverview();
-  drawHistory();
-  drawGroups();
-  drawPlane();
+  drawPopulation();
   await visit(shown[0]);
   listenToOverview();
   listenToSignal();
@@ -53,7 +54,7 @@ async function start() {
 }
 
 start().catch((error) => {
-  const notice = document.getElementById("broken");
+  const notice = element("broken");
   notice.hidden = false;
   notice.append(` (${error.message})`);
   throw error;

@@ -16,25 +16,15 @@ function inView(curves) {
 function drawOverview() {
   const size = report.sizes[view.atom];
   const color = COLORS[0];
-  const traces = [
-    ...band(
-      times,
-      scaled(inView(shared.crowd[0]), size),
-      scaled(inView(shared.crowd[1]), size),
-      "95% of the personal atoms",
-      theme().soft,
-      0.25,
-    ),
-  ];
-  if (shared.band) {
-    const [low, high] = shared.band.map((end) => scaled(inView(end), size));
-    traces.push(...band(times, low, high, "95% confidence band", color, 0.35));
-  }
+  const between = (ends, ...look) => band(times, ...ends.map((end) => scaled(inView(end), size)), ...look);
+  const traces = between(shared.crowd, "95% of the personal atoms", theme().soft);
+  if (shared.band) traces.push(...between(shared.band, "95% confidence band", color, 0.35));
   const common = scaled(inView(shared.common), size);
   const visits = report.visits?.[view.atom] ?? Array.from(times, () => 1);
   const well = common.map((value, i) => (visits[i] < report.well_visited ? NaN : value));
-  const hover = { text: visits.map((share) => `${Math.round(100 * share)}% of the people pass here`), hovertemplate: "%{y:.3g}, %{text}" };
-  traces.push(line(times, common, "common atom, few people pass", faded(color, 0.45), { showlegend: well.some(Number.isNaN), ...hover }));
+  const text = visits.map((share) => `${Math.round(100 * share)}% of the people pass here`);
+  const thin = { showlegend: well.some(Number.isNaN), text, hovertemplate: "%{y:.3g}, %{text}<extra></extra>" };
+  traces.push(line(times, common, "common atom, few people pass", faded(color, 0.45), thin));
   traces.push(line(times, well, "common atom", color, { width: 3, hoverinfo: "skip" }));
   traces.push(...landmarks(common, ({ time }) => time));
   draw("overview-atom", traces, {
@@ -62,7 +52,7 @@ function landmarks(curve, at) {
 
 // The value of a curve between its samples.
 function readAt(curve, position) {
-  const i = Math.min(Math.floor(position), curve.length - 2);
+  const i = Math.max(0, Math.min(Math.floor(position), curve.length - 2));
   return curve[i] + (position - i) * (curve[i + 1] - curve[i]);
 }
 
@@ -70,40 +60,57 @@ function readAt(curve, position) {
 const picked = { time: null };
 
 function pickedLine() {
-  const edge = { color: theme().text, width: 1, dash: "dot" };
-  return { type: "line", xref: "x", yref: "paper", x0: picked.time, x1: picked.time, y0: 0, y1: 1, line: edge };
+  return bar(picked.time, picked.time, { type: "line", line: { color: theme().text, width: 1, dash: "dot" } });
 }
 
 function quoted(text) {
   return `'${text.replace(/'/g, "'\\''")}'`;
 }
 
+// A name that no landmark has yet.
+function freeName() {
+  const names = report.marks.map(({ name }) => name);
+  let [name, n] = ["landmark", 1];
+  while (names.includes(name)) name = `landmark ${++n}`;
+  return name;
+}
+
+function pickTime(time) {
+  if (picked.time === null) element("mark-name").value = freeName();
+  picked.time = time;
+  element("mark-time").value = time.toFixed(4);
+  showPicked();
+}
+
 function showPicked() {
-  const name = document.getElementById("mark-name").value || "landmark";
+  const name = element("mark-name").value || "landmark";
   const channel = report.n_warps > 1 ? ` --channel ${quoted(report.channels[view.channel])}` : "";
   const atom = nAtoms > 1 ? ` --atom ${view.atom}` : "";
-  document.getElementById("mark-command").textContent =
-    `percdl mark MODEL.percdl --name ${quoted(name)} --at ${picked.time.toFixed(4)}${atom}${channel}`;
-  document.getElementById("picker").hidden = false;
+  const file = report.file ? quoted(report.file) : "MODEL.percdl";
+  const moves = report.marks.some((mark) => mark.name === name);
+  element("mark-moves").textContent = moves ? `Moves the landmark ${name}. ` : "";
+  element("mark-command").textContent =
+    `percdl mark ${file} --name ${quoted(name)} --at ${picked.time.toFixed(4)}${atom}${channel}`;
+  element("picker").hidden = false;
   drawOverview();
 }
 
 function listenToOverview() {
   if (!report.marks) return;
-  document.getElementById("overview-atom").on("plotly_click", ({ points }) => {
-    picked.time = points[0].x;
-    document.getElementById("mark-time").value = picked.time.toFixed(4);
-    showPicked();
+  element("overview-atom").on("plotly_click", ({ points }) => pickTime(points[0].x));
+  element("mark-new").addEventListener("click", () => {
+    pickTime(report.length / report.sfreq / 2);
+    element("mark-time").focus();
   });
-  document.getElementById("mark-name").addEventListener("input", showPicked);
-  document.getElementById("mark-time").addEventListener("input", (event) => {
+  element("mark-name").addEventListener("input", showPicked);
+  element("mark-time").addEventListener("input", (event) => {
     const time = event.target.valueAsNumber;
     if (!(time >= 0 && time <= report.length / report.sfreq)) return;
     picked.time = time;
     showPicked();
   });
-  document.getElementById("mark-copy").addEventListener("click", async () => {
-    const command = document.getElementById("mark-command");
+  element("mark-copy").addEventListener("click", async () => {
+    const command = element("mark-command");
     getSelection().selectAllChildren(command); // to copy by hand, where the browser forbids it
     await navigator.clipboard?.writeText(command.textContent).catch(() => {});
   });
@@ -113,14 +120,8 @@ function drawHistory() {
   const { phase, objective } = report.history;
   const traces = [...new Set(phase)].map((name, index) => {
     const at = phase.flatMap((of, i) => (of === name ? [i] : []));
-    return {
-      ...line(at, at.map((i) => objective[i]), name, pick(COLORS, index)),
-      mode: "lines+markers",
-      marker: { symbol: pick(MARKERS, index) },
-    };
+    const look = { mode: "lines+markers", marker: { symbol: pick(MARKERS, index) } };
+    return line(at, at.map((i) => objective[i]), name, pick(COLORS, index), look);
   });
-  draw("history", traces, {
-    xaxis: axis("half-step"),
-    yaxis: axis("objective", { type: "log" }),
-  });
+  draw("history", traces, { xaxis: axis("half-step"), yaxis: axis("objective", { type: "log" }) });
 }

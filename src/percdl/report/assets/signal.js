@@ -22,6 +22,10 @@ function setSignal(s, { seen, made, events, personal }) {
   signal.duration = report.lengths[s] / report.sfreq;
   signal.from = 0;
   signal.to = signal.duration;
+  countFlagged();
+}
+
+function countFlagged() {
   const n = signal.events.filter(({ flagged }) => flagged).length;
   const button = document.querySelector("[data-move=flagged]");
   button.hidden = !n;
@@ -86,7 +90,7 @@ function visible({ start, run, curves }, channel) {
 }
 
 function shownChannels() {
-  const all = document.getElementById("all-channels").checked;
+  const all = element("all-channels").checked;
   return all ? report.channels.map((_, p) => p) : [view.channel];
 }
 
@@ -117,10 +121,9 @@ function drawSignal() {
   traces.push(...onsetMarks(inside, channels), ...addTraces(channels));
   // Double clicks are handled here: the library would return to the first range.
   draw("signal", traces, layout, { doubleClick: false });
-  const whole = signal.duration;
-  document.getElementById("range").textContent =
-    `${signal.from.toFixed(1)} to ${signal.to.toFixed(1)} s of ${whole.toFixed(1)} s` +
-    (inside.length > MOST_CYCLES ? `, ${inside.length} cycles; zoom in to see each` : "");
+  const [from, to, whole] = [signal.from, signal.to, signal.duration].map((time) => time.toFixed(1));
+  const many = inside.length > MOST_CYCLES ? `, ${inside.length} cycles; zoom in to see each` : "";
+  element("range").textContent = `${from} to ${to} s of ${whole} s${many}`;
 }
 
 // One event of each bin, if there are many.
@@ -133,18 +136,11 @@ function thinned(events) {
 
 function shade({ atom, onset, length, flagged }) {
   const color = flagged ? FLAGGED : pick(COLORS, atom);
-  return {
-    type: "rect",
-    xref: "x",
-    yref: "paper",
-    x0: onset / report.sfreq,
-    x1: (onset + length) / report.sfreq,
-    y0: 0,
-    y1: 1,
+  return bar(onset / report.sfreq, (onset + length) / report.sfreq, {
     layer: "below",
     fillcolor: faded(color, flagged ? 0.3 : 0.13),
     line: { width: 1, color: faded(color, flagged ? 1 : 0.5), dash: flagged ? "dash" : "solid" },
-  };
+  });
 }
 
 // A mark where each cycle begins, on the floor of the first channel shown.
@@ -198,11 +194,17 @@ function look(from, to) {
 const moves = {
   in: () => zoom(0.5),
   out: () => zoom(2),
-  left: () => look(signal.from - 0.5 * (signal.to - signal.from), signal.to - 0.5 * (signal.to - signal.from)),
-  right: () => look(signal.from + 0.5 * (signal.to - signal.from), signal.to + 0.5 * (signal.to - signal.from)),
+  left: () => move(-0.5),
+  right: () => move(0.5),
   whole: () => look(0, signal.duration),
   flagged: lookAtFlagged,
 };
+
+// By a share of the view.
+function move(share) {
+  const by = share * (signal.to - signal.from);
+  look(signal.from + by, signal.to + by);
+}
 
 function zoom(factor) {
   const middle = (signal.from + signal.to) / 2;
@@ -213,7 +215,7 @@ function zoom(factor) {
 const KEYS = { "+": "in", "=": "in", "-": "out", ArrowLeft: "left", ArrowRight: "right", 0: "whole" };
 
 function listenToSignal() {
-  const place = document.getElementById("signal");
+  const place = element("signal");
   drawSignal();
   place.on("plotly_relayout", (change) => {
     if ("xaxis.range[0]" in change) look(change["xaxis.range[0]"], change["xaxis.range[1]"]);
@@ -222,14 +224,14 @@ function listenToSignal() {
   for (const button of document.querySelectorAll("[data-move]")) {
     button.addEventListener("click", () => moves[button.dataset.move]());
   }
-  document.getElementById("signal-frame").addEventListener("keydown", (event) => {
+  element("signal-frame").addEventListener("keydown", (event) => {
     if (event.target.closest("button, input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
     const move = KEYS[event.key];
     if (!move) return;
     event.preventDefault();
     moves[move]();
   });
-  const all = document.getElementById("all-channels");
+  const all = element("all-channels");
   all.parentElement.hidden = nChannels < 2;
   all.addEventListener("change", drawSignal);
 }

@@ -31,28 +31,16 @@ function drawSubject() {
 
 function writeNumbers() {
   const s = view.subject;
-  document.getElementById("who").textContent = subjectId(s);
-  const note = document.getElementById("suspect");
+  element("who").textContent = subjectId(s);
+  const note = element("suspect");
   note.textContent = report.suspects[s];
   note.hidden = !report.suspects[s];
-  const words = document.getElementById("words");
-  words.replaceChildren(...person.words.map((text) => {
-    const item = document.createElement("li");
-    item.textContent = text;
-    return item;
-  }));
+  element("words").replaceChildren(...person.words.map((text) => build("li", {}, text)));
   const known = report.columns.slice(1).map((column) => ({ ...column, text: cellText(column, column.values[s]) }));
-  document.getElementById("numbers").replaceChildren(
-    ...[...known, ...addNumbers()].map(({ label, title, text }) => {
-      const pair = document.createElement("div");
-      const name = document.createElement("dt");
-      const value = document.createElement("dd");
-      name.append(label, why(label, title));
-      value.textContent = text;
-      pair.append(name, value);
-      return pair;
-    }),
+  const pairs = [...known, ...addNumbers()].map(({ label, title, text }) =>
+    build("div", {}, build("dt", {}, label, why(label, title)), build("dd", {}, text)),
   );
+  element("numbers").replaceChildren(...pairs);
 }
 
 // Onsets of the atom in view; without any, the person has no version of it.
@@ -91,10 +79,7 @@ function drawAtom() {
 
 // The slow and the fast phases of a curve; values outside of a phase are gaps.
 function phases(speed, curve) {
-  const near = (test) => Float64Array.from(curve, (value, i) => {
-    const here = [i - 1, i, i + 1].some((j) => j >= 0 && j < speed.length && test(speed[j]));
-    return here ? value : NaN;
-  });
+  const near = (test) => curve.map((value, i) => (speed.subarray(Math.max(0, i - 1), i + 2).some(test) ? value : NaN));
   return {
     fast: near((v) => v > report.tolerance),
     slow: near((v) => v < 1 / report.tolerance),
@@ -121,10 +106,7 @@ function drawWarp() {
       line(times, shapes.slow, `slower by ${percent}% or more`, SLOW, { width: 4 }),
       line(times, shapes.fast, `faster by ${percent}% or more`, FAST, { width: 4 }),
     ]),
-    {
-      xaxis: axis("this person's time (s)"),
-      yaxis: axis("the population's time (s)"),
-    },
+    { xaxis: axis("this person's time (s)"), yaxis: axis("the population's time (s)") },
   );
   const ones = times.map(() => 1);
   const fill = { width: 0, fill: "tonexty", hoverinfo: "skip" };
@@ -150,15 +132,16 @@ function drawWarp() {
 
 // z-scores along the cycle.
 function drawDeparture() {
-  const figure = document.getElementById("departure-figure");
+  const figure = element("departure-figure");
   figure.hidden = !person.departure;
   if (!person.departure) return;
   const two = (y) => line(times, times.map(() => y), "2 standard deviations", theme().soft, {
     width: 1, dash: "dash", showlegend: y > 0, hoverinfo: "skip",
   });
-  const timing = person.departure[view.atom * (report.n_warps + nChannels) + (report.n_warps > 1 ? view.channel : 0)];
-  const shape = person.departure[view.atom * (report.n_warps + nChannels) + report.n_warps + view.channel];
-  const traces = [two(2), two(-2), line(times, shape, "personal atom", COLORS[1])];
+  // For each atom, first a curve per warp, then one per channel.
+  const own = person.departure.slice(view.atom * (report.n_warps + nChannels));
+  const timing = own[report.n_warps > 1 ? view.channel : 0];
+  const traces = [two(2), two(-2), line(times, own[report.n_warps + view.channel], "personal atom", COLORS[1])];
   if (report.n_warps) traces.push(line(times, timing, "local speed", COLORS[0], { dash: "dot" }));
   const far = traces.some(({ y }) => y.some((z) => Math.abs(z) > FAR));
   draw("subject-departure", emptyOr(traces), {
@@ -171,11 +154,12 @@ function csvCell(text) {
   return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
-function eventsCsv(subjects) {
+async function eventsCsv(subjects) {
   const own = report.own_lengths ? ",duration_samples,duration_seconds" : "";
   const lines = [`subject,atom,onset_sample,onset_seconds,amplitude${own},quality,flagged`];
   for (const s of subjects) {
-    for (const { atom, onset, amplitude, length, quality, flagged } of listEvents(report.people[s].events)) {
+    const { events } = await findPerson(s);
+    for (const { atom, onset, amplitude, length, quality, flagged } of listEvents(events)) {
       const cells = [csvCell(subjectId(s)), atom, onset, onset / report.sfreq, amplitude];
       if (own) cells.push(length, length / report.sfreq);
       lines.push([...cells, quality, flagged].join(","));
@@ -185,22 +169,24 @@ function eventsCsv(subjects) {
 }
 
 function download(name, text) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
-  link.download = name;
-  link.click();
+  const href = URL.createObjectURL(new Blob([text], { type: "text/csv" }));
+  build("a", { href, download: name }).click();
   // Later, because some browsers read the text with a delay.
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  setTimeout(() => URL.revokeObjectURL(href), 10_000);
+}
+
+// The person in view, as part of the name of a file.
+function fileName() {
+  return subjectId(view.subject).replace(/[^\p{L}\p{N}._-]+/gu, "_");
 }
 
 function listenToSubject() {
-  document.getElementById("previous").addEventListener("click", () => step(-1));
-  document.getElementById("next").addEventListener("click", () => step(1));
-  document.getElementById("download").addEventListener("click", () => {
-    const name = subjectId(view.subject).replace(/[^\p{L}\p{N}._-]+/gu, "_");
-    download(`events_${name}.csv`, eventsCsv([view.subject]));
+  element("previous").addEventListener("click", () => step(-1));
+  element("next").addEventListener("click", () => step(1));
+  element("download").addEventListener("click", async () => {
+    download(`events_${fileName()}.csv`, await eventsCsv([view.subject]));
   });
-  document.getElementById("download-all").addEventListener("click", () => {
-    download("events.csv", eventsCsv(rows.keys()));
+  element("download-all").addEventListener("click", async () => {
+    download("events.csv", await eventsCsv(rows.keys()));
   });
 }

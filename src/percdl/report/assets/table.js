@@ -3,10 +3,10 @@
 const rows = []; // of all people, those that are not shown too
 let shown = []; // the people that match, in the order of the table
 const sorting = { column: 0, down: false };
-const table = document.getElementById("people");
+const table = element("people");
 const frame = table.parentElement;
-const search = document.getElementById("search");
-const filter = document.getElementById("filter");
+const search = element("search");
+const filter = element("filter");
 const [body] = table.tBodies;
 // Of more rows than this, only those near the view are part of the page.
 const MOST_ROWS = 200;
@@ -14,25 +14,17 @@ const MOST_ROWS = 200;
 function cellText(column, value) {
   if (value === null || value === undefined) return "–";
   if (column.kind !== "number") return String(value);
-  return value.toLocaleString("en", {
-    minimumFractionDigits: column.digits,
-    maximumFractionDigits: column.digits,
-    useGrouping: false,
-  });
+  const digits = { minimumFractionDigits: column.digits, maximumFractionDigits: column.digits };
+  return value.toLocaleString("en", { ...digits, useGrouping: false });
 }
 
 function buildTable() {
   const [head] = table.tHead.rows;
   report.columns.forEach((column, index) => {
-    const cell = document.createElement("th");
-    cell.scope = "col";
-    cell.className = column.kind;
-    const button = document.createElement("button");
-    button.type = "button";
-    button.textContent = column.label;
+    const button = build("button", { type: "button" }, column.label);
     button.addEventListener("click", () => sortBy(index));
-    cell.append(button, why(column.label, column.title));
-    head.append(cell);
+    const help = why(column.label, column.title);
+    head.append(build("th", { scope: "col", className: column.kind }, button, help));
   });
   for (let s = 0; s < report.n_subjects; s++) rows.push(buildRow(s));
   table.createTFoot().append(buildRuler());
@@ -48,33 +40,29 @@ function buildTable() {
 }
 
 function buildRow(s) {
-  const row = document.createElement("tr");
+  const cells = report.columns.map((column, index) =>
+    build(index ? "td" : "th", { className: column.kind }, cellText(column, column.values[s])),
+  );
+  const row = build("tr", {}, ...cells);
   markRow(row, false);
   row.dataset.subject = s;
-  report.columns.forEach((column, index) => {
-    const cell = document.createElement(index ? "td" : "th");
-    if (!index) cell.scope = "row";
-    cell.className = column.kind;
-    cell.textContent = cellText(column, column.values[s]);
-    if (!index && report.suspects[s]) {
-      cell.classList.add("suspect");
-      cell.title = report.suspects[s];
-    }
-    row.append(cell);
-  });
+  cells[0].scope = "row";
+  if (report.suspects[s]) {
+    cells[0].classList.add("suspect");
+    cells[0].title = report.suspects[s];
+  }
   row.addEventListener("click", () => choose(s));
   return row;
 }
 
 // A row that is not seen: the longest text of each column, so that columns keep their widths.
 function buildRuler() {
-  const ruler = document.createElement("tr");
-  report.columns.forEach((column, index) => {
+  const cells = report.columns.map((column, index) => {
     const texts = rows.map((row) => row.cells[index].textContent);
     const longest = texts.reduce((a, b) => (b.length > a.length ? b : a), "");
-    ruler.insertCell().textContent = longest;
-    ruler.cells[index].className = column.kind;
+    return build("td", { className: column.kind }, longest);
   });
+  const ruler = build("tr", {}, ...cells);
   if (report.suspects.some(Boolean)) ruler.cells[0].classList.add("suspect");
   return ruler;
 }
@@ -89,10 +77,7 @@ function sortBy(index) {
 
 function compare(a, b) {
   if (a === null || b === null) return (a === null) - (b === null);
-  const order =
-    typeof a === "number" && typeof b === "number"
-      ? a - b
-      : String(a).localeCompare(String(b), "en", { numeric: true });
+  const order = typeof a === "number" ? a - b : a.localeCompare(b, "en", { numeric: true });
   return sorting.down ? -order : order;
 }
 
@@ -105,10 +90,7 @@ function wanted(s) {
 
 function showRows() {
   const values = report.columns[sorting.column].values;
-  shown = rows
-    .map((_, s) => s)
-    .filter(wanted)
-    .sort((a, b) => compare(values[a], values[b]) || a - b);
+  shown = [...rows.keys()].filter(wanted).sort((a, b) => compare(values[a], values[b]));
   body.replaceChildren();
   attachRows();
   document.querySelectorAll("#people thead th").forEach((cell, index) => {
@@ -116,8 +98,8 @@ function showRows() {
     else cell.setAttribute("aria-sort", sorting.down ? "descending" : "ascending");
   });
   const all = `${rows.length} recording${rows.length === 1 ? "" : "s"}`;
-  document.getElementById("shown").textContent = shown.length === rows.length ? all : `${shown.length} of ${all}`;
-  document.getElementById("none").hidden = shown.length > 0;
+  element("shown").textContent = shown.length === rows.length ? all : `${shown.length} of ${all}`;
+  element("none").hidden = shown.length > 0;
 }
 
 // The height of a row and of the head.

@@ -11,10 +11,6 @@ async function ask(name, question = {}) {
   return answer;
 }
 
-function element(id) {
-  return document.getElementById(id);
-}
-
 function say(id, text) {
   const place = element(id);
   place.textContent = text;
@@ -22,7 +18,7 @@ function say(id, text) {
 }
 
 // The command that runs, in the box "Progress".
-const running = { job: null };
+const running = { job: null, isStopping: false };
 
 // Runs a command; returns the message "done" of the command, or null if it failed or was stopped.
 async function runCommand(command, options, hear) {
@@ -35,9 +31,10 @@ async function follow(job, hear = () => {}) {
   say("problem", "");
   say("said", "");
   say("stage", "Starting; programs of a new shape are compiled first");
-  running.job = job;
+  Object.assign(running, { job, isStopping: false });
   element("progress").hidden = false;
   element("stop").disabled = false;
+  element("close-progress").disabled = true;
   element("bar").removeAttribute("value");
   let known = 0;
   let rounds = 0;
@@ -52,12 +49,14 @@ async function follow(job, hear = () => {}) {
       if (message.event === "round") showRound(message, rounds);
       if (message.event === "warning") addWarning(message.message);
       if (message.event === "done") done = message;
-      if (["error", "interrupted"].includes(message.event)) say("problem", message.message);
+      const isError = message.event === "error" && !running.isStopping;
+      if (isError || message.event === "interrupted") say("problem", message.message);
     }
     if (code === null) continue;
     element("stop").disabled = true;
+    element("close-progress").disabled = false;
     element("bar").value = done ? 1 : 0;
-    say("stage", done ? "Done." : code === 130 ? "Stopped." : "Failed.");
+    say("stage", done ? "Done." : running.isStopping || code === 130 ? "Stopped." : "Failed.");
     return done;
   }
 }
@@ -73,18 +72,25 @@ function addWarning(text) {
   const list = element("said");
   list.hidden = false;
   const item = document.createElement("p");
-  item.textContent = text;
+  item.textContent = text.replace(/ In Python: .*/s, ""); // advice that ends a message
   list.append(item);
 }
 
 function stop() {
   element("stop").disabled = true;
+  running.isStopping = true;
   say("stage", "Stopping");
   return ask("stop", { job: running.job });
 }
 
 function listenToProgress() {
   element("stop").addEventListener("click", guarded(stop));
+  for (const button of document.querySelectorAll("[data-close]")) {
+    button.addEventListener("click", () => (element(button.dataset.close).hidden = true));
+  }
+  // The next click is about something else.
+  const forget = ({ target }) => target.closest("#messages") || say("problem", "");
+  document.addEventListener("click", forget, true);
 }
 
 // Reports a failure of a question where the reader looks.

@@ -36,7 +36,14 @@ function drawSides(id, sides, part, layout) {
   draw(id, traces, { xaxis: axis("time (s)"), ...layout });
 }
 
+// Another reference changes most of the page, which is read again.
+const saveReference = guarded(async () => {
+  await ask("refer", { file: report.file, reference: element("reference").value });
+  location.reload();
+});
+
 function listenToComparison() {
+  element("reference")?.addEventListener("change", saveReference);
   const sides = listSides();
   for (const [id, chosen] of [["first", `person:${subjectId(view.subject)}`], ["second", sides.length > report.n_subjects + 1 ? sides[1][1] : "everyone"]]) {
     element(id).replaceChildren(...sides.map(([text, value]) => new Option(text, value)));

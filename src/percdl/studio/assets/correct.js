@@ -1,6 +1,13 @@
 // Correct the events of a recording: remove, add, move, relabel, with undo. Each change is saved.
 
-const editing = { selected: null, before: [], saved: Promise.resolve() };
+// The changes of each person are kept for undo as long as the tab is open: the event that was taken
+// out, and the one that was put in. Another fit of the same name has others.
+const CHANGES = `${report.file} ${report.history.objective.at(-1)}`;
+const editing = { selected: null, changes: JSON.parse(sessionStorage.getItem(CHANGES) ?? "{}"), saved: Promise.resolve() };
+
+function earlier() {
+  return (editing.changes[subjectId(view.subject)] ??= []);
+}
 
 function selectedEvent() {
   return signal.events.find(({ onset }) => onset === editing.selected) ?? null;
@@ -23,10 +30,10 @@ function showEvent() {
   const event = selectedEvent();
   const kind = event && nAtoms > 1 ? `atom ${event.atom}, ` : "";
   element("chosen-event").textContent = event
-    ? `${kind}${(event.onset / report.sfreq).toFixed(3)} s, ${event.amplitude === null ? "yours" : describeCycle(event)}`
+    ? `${kind}${(event.onset / report.sfreq).toFixed(3)} s, ${describeCycle(event)}`
     : `${signal.events.length} events`;
   for (const name of ["remove", "earlier", "later", "relabel"]) editButton(name).disabled = !event;
-  editButton("undo").disabled = !editing.before.length;
+  editButton("undo").disabled = !earlier().length;
 }
 
 function editButton(name) {
@@ -37,37 +44,37 @@ function overlaps(a, b) {
   return a.onset < b.onset + b.length && b.onset < a.onset + a.length;
 }
 
-// Replaces the events, if none overlap and all lie in the recording; `chosen` is selected then.
-const change = guarded(async (events, chosen, isUndo = false) => {
-  const sorted = [...events].sort((a, b) => a.onset - b.onset);
-  const clash = sorted.slice(1).find((event, i) => overlaps(sorted[i], event));
-  if (clash) throw new Error(`Events must not overlap, but one would at ${(clash.onset / report.sfreq).toFixed(3)} s. Remove the other event first.`);
-  const last = sorted[sorted.length - 1];
-  if (last && (sorted[0].onset < 0 || last.onset + last.length > report.lengths[view.subject])) {
-    throw new Error("An event must lie within the recording.");
+// Takes an event out and puts one in, which is then selected; either can be null.
+const change = guarded(async (out, into, isUndo = false) => {
+  const events = signal.events.filter((one) => one !== out);
+  if (into) {
+    const clash = events.find((one) => overlaps(one, into));
+    if (clash) throw new Error(`Events must not overlap, but this one would overlap the one at ${(clash.onset / report.sfreq).toFixed(3)} s. Remove that one first.`);
+    if (into.onset < 0 || into.onset + into.length > report.lengths[view.subject]) throw new Error("An event must lie within the recording.");
+    events.push(into);
+    events.sort((a, b) => a.onset - b.onset);
   }
-  if (!isUndo) editing.before.push(signal.events);
-  signal.events = sorted;
+  if (isUndo) earlier().pop();
+  else earlier().push({ out, into });
+  signal.events = events;
+  countFlagged();
   say("problem", "");
-  select(chosen);
-  const slim = sorted.map(({ atom, onset, length }) => ({ atom, onset, length }));
+  select(into);
+  const slim = events.map(({ atom, onset, length }) => ({ atom, onset, length }));
   const question = { file: report.file, s: view.subject, events: slim };
-  // One after the other, so that the last change wins.
-  editing.saved = editing.saved.catch(() => null).then(() => ask("correct", question));
-  showCorrections((await editing.saved).n_corrections);
+  element("corrected").textContent = "Saving…";
+  // One after the other, so that the last change wins; only its answer is shown.
+  const saved = editing.saved.then(() => ask("correct", question));
+  const done = saved.catch(() => element("corrected").textContent = "The last change was not saved.");
+  editing.saved = done;
+  const { n_corrections } = await saved;
+  sessionStorage.setItem(CHANGES, JSON.stringify(editing.changes));
+  if (editing.saved === done) showCorrections(n_corrections);
 });
-
-function without(event) {
-  return signal.events.filter((one) => one !== event);
-}
 
 function made(onset, like) {
   const length = like?.length ?? report.length;
   return { atom: like?.atom ?? view.atom, onset: Math.round(onset), amplitude: null, length, quality: null, flagged: false };
-}
-
-function moved(event, onset) {
-  return { ...made(onset, event), atom: event.atom };
 }
 
 function stepTo(by) {
@@ -87,25 +94,24 @@ const edits = {
     const next = flagged.find(({ onset }) => onset > (editing.selected ?? -1)) ?? flagged[0];
     if (next) select(next);
   },
-  remove: (event) => event && change(without(event), null),
+  remove: (event) => event && change(event, null),
   insert: (event) => {
-    const added = made(event ? event.onset + event.length : ((signal.from + signal.to) / 2) * report.sfreq, event);
-    return change([...signal.events, added], added);
+    const onset = event ? event.onset + event.length : ((signal.from + signal.to) / 2) * report.sfreq;
+    return change(null, made(onset, event));
   },
-  earlier: (event) => event && shift(event, -1),
-  later: (event) => event && shift(event, 1),
-  relabel: (event) => {
-    if (!event) return null;
-    const other = { ...moved(event, event.onset), atom: (event.atom + 1) % nAtoms };
-    return change([...without(event), other], other);
+  earlier: (event) => event && change(event, made(event.onset - 1, event)),
+  later: (event) => event && change(event, made(event.onset + 1, event)),
+  relabel: (event) => event && change(event, { ...made(event.onset, event), atom: (event.atom + 1) % nAtoms }),
+  undo: () => {
+    const { out, into } = earlier().at(-1) ?? {};
+    const shown = signal.events.find(({ onset }) => onset === into?.onset) ?? null;
+    if (out || shown) {
+      if (!into || shown) return change(shown, out, true);
+      earlier().length = 0; // the changes that were kept are those of other events
+    }
+    return showEvent();
   },
-  undo: () => editing.before.length && change(editing.before.pop(), null, true),
 };
-
-function shift(event, by) {
-  const there = moved(event, event.onset + by);
-  return change([...without(event), there], there);
-}
 
 const EDIT_KEYS = { f: "flagged", n: "next", p: "previous", Delete: "remove", Backspace: "remove", a: "insert", "[": "earlier", "]": "later", k: "relabel", u: "undo" };
 
@@ -119,18 +125,13 @@ function timeAt(place, pointer) {
 function clickAt(at) {
   const event = selectedEvent();
   const mode = element("click").value;
-  if (mode === "add") {
-    const added = made(at);
-    return change([...signal.events, added], added);
-  }
-  if (mode === "move" && event) {
-    const there = moved(event, at);
-    return change([...without(event), there], there);
-  }
+  if (mode === "add") return change(null, made(at));
+  if (mode === "move" && event) return change(event, made(at, event));
   return select(signal.events.find(({ onset, length }) => onset <= at && at < onset + length) ?? null);
 }
 
 function listenToCorrections() {
+  moves.flagged = () => edits.flagged(); // selects it as well
   for (const button of document.querySelectorAll("[data-edit]")) {
     button.addEventListener("click", () => edits[button.dataset.edit](selectedEvent()));
   }
@@ -146,15 +147,18 @@ function listenToCorrections() {
   let down = null;
   place.addEventListener("pointerdown", (pointer) => (down = pointer), true);
   place.addEventListener("click", (pointer) => {
+    const began = down;
+    down = null; // the chart sends a click of its own before that of the browser
     // A drag zooms; only a click without a way counts.
-    if (!down || Math.abs(pointer.clientX - down.clientX) > 3 || pointer.target.closest(".modebar, .legend")) return;
-    clickAt(timeAt(place, pointer));
+    if (!began || Math.abs(pointer.clientX - began.clientX) > 3 || pointer.target.closest(".modebar, .legend")) return;
+    const at = timeAt(place, pointer);
+    setTimeout(() => clickAt(at)); // after both, which close messages
   }, true);
   showEvent();
 }
 
 chosePerson = () => {
-  Object.assign(editing, { selected: null, before: [] });
+  editing.selected = null;
   showEvent();
 };
 

@@ -1,6 +1,9 @@
 // A model in the studio: curves come from the server, landmarks and results are saved.
 
-findPerson = (s) => ask("person", { file: report.file, s });
+findPerson = async (s) => {
+  await editing.saved;
+  return ask("person", { file: report.file, s });
+};
 
 // Samples of the part in view, and of as much on both sides, once it is finer than what is drawn.
 refine = guarded(async () => {
@@ -39,19 +42,19 @@ function landmarksInCycles(channel) {
 
 addTraces = (channels) => (signal.seen.run === 1 ? landmarksInCycles(channels[0]) : []);
 
-// Intervals between neighbouring landmarks on this person's atom, in ms.
+// Intervals between neighbouring landmarks in this person's usual cycle, in ms.
 addNumbers = () => {
   const own = (report.marks ?? []).filter((mark) => mark.atom === view.atom && mark.own[view.subject] !== null);
   own.sort((a, b) => a.own[view.subject] - b.own[view.subject]);
   return own.slice(1).map((mark, i) => ({
     label: `${own[i].name} to ${mark.name}`,
-    title: "Interval between two landmarks on this person's atom",
+    title: "Interval between two landmarks in this person's usual cycle",
     text: `${(1000 * (mark.own[view.subject] - own[i].own[view.subject])).toFixed(0)} ms`,
   }));
 };
 
 const saveMark = guarded(async () => {
-  report.marks = await ask("mark", {
+  const marks = await ask("mark", {
     file: report.file,
     name: element("mark-name").value || "landmark",
     atom: view.atom,
@@ -60,20 +63,49 @@ const saveMark = guarded(async () => {
   });
   picked.time = null;
   element("picker").hidden = true;
+  setMarks(marks);
+});
+
+const removeMark = guarded(async (name) => setMarks(await ask("unmark", { file: report.file, name })));
+
+function setMarks(marks) {
+  report.marks = marks;
+  listMarks();
+  element("mark-new").focus();
   drawOverview();
   drawSubject();
-});
+}
+
+function listMarks() {
+  const items = (report.marks ?? []).map(({ name, atom, time, channel }) => {
+    const button = document.createElement("button");
+    Object.assign(button, { type: "button", textContent: "Remove" });
+    button.setAttribute("aria-label", `Remove the landmark ${name}`);
+    button.addEventListener("click", () => removeMark(name));
+    const item = document.createElement("li");
+    item.className = "tools";
+    item.append(`${name}: ${time.toFixed(3)} s${nAtoms > 1 ? `, atom ${atom}` : ""}${channel ? `, ${channel}` : ""} `, button);
+    return item;
+  });
+  element("marks").replaceChildren(...items);
+}
 
 // What each button of the export writes: command, and options of the files.
 const EXPORTS = {
   report: (stem) => ({ out: `${stem}.html` }),
+  person: (stem) => ({ out: `${stem}_${fileName()}.html` }),
   personalize: (stem) => ({ out: `${stem}_params.csv`, events: `${stem}_events.csv` }),
   landmarks: (stem) => ({ out: `${stem}_landmarks.csv`, intervals: `${stem}_intervals.csv` }),
 };
 
 async function exportAs(command) {
   const files = EXPORTS[command](report.results);
-  const done = await runCommand(command, { model: report.file, ...report.reading, ...files });
+  await editing.saved;
+  const corrections = report.n_corrections ? report.corrections : null;
+  const about = command === "person" ? subjectId(view.subject) : null;
+  const compared = ["report", "person"].includes(command) ? report.compared : {};
+  const options = { ...report.reading, ...compared, corrections, about, ...files };
+  const done = await runCommand(command, { model: report.file, ...options });
   if (done) showWritten(Object.values(files));
 }
 
@@ -99,8 +131,9 @@ const refit = guarded(async () => {
 });
 
 function showCorrections(n) {
+  report.n_corrections = n;
   element("corrected").textContent = n
-    ? `${n} correction${n === 1 ? "" : "s"} in ${report.corrections}. A new fit keeps them.`
+    ? `${n} correction${n === 1 ? "" : "s"} in ${report.corrections}. Exports and a new fit obey them. Undo works until this tab is closed.`
     : "No corrections yet. Select events in a recording to remove, move or add some.";
   element("refit").disabled = !n;
 }
@@ -108,6 +141,10 @@ function showCorrections(n) {
 listenToStudio = () => {
   listenToProgress();
   element("mark-save").addEventListener("click", saveMark);
+  element("picker").addEventListener("keydown", (pressed) => {
+    if (pressed.key === "Enter" && pressed.target.matches("input")) saveMark();
+  });
+  listMarks();
   for (const button of document.querySelectorAll("[data-export]")) {
     button.addEventListener("click", guarded(() => exportAs(button.dataset.export)));
   }

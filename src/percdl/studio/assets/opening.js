@@ -20,6 +20,7 @@ async function waitForPeople() {
     if (ready) return location.reload();
     say("stage", failure ? "" : `${stage} ...`);
     say("problem", failure);
+    element("follow").hidden = failure !== "";
     if (failure) return null;
     await new Promise((resolve) => setTimeout(resolve, 300));
   }
