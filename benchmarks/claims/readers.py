@@ -130,7 +130,7 @@ CASES = (
     _csv("wrong delimiter", GOOD.replace(",", ";"), "line 1", "delimiter=';'"),
     _csv("short row", GOOD.replace("0.01,3,4", "0.01,3"), "line 3", "2 cell"),
     _csv("long row", GOOD.replace("0.02,5,6", "0.02,5,6,7"), "line 4", "4 cell"),
-    _csv("row after a quoted break", 'n,RRY\n"a\nb",1\nc\n', "line 4", "1 cell"),
+    _csv("quoted break", 'n,RRY\n"a\nb",1\nc\n', "line 2", "quotation"),
     _csv("non-numeric cell", GOOD.replace("4", "four"), "line 3", "'four'", "'RRY'"),
     _csv("decimal comma", 'RRX,RRY\n1,"2,5"\n', "line 2", "decimal=','"),
     _csv("infinite cell", GOOD.replace("4", "inf"), "line 3", "infinite"),

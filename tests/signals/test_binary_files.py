@@ -214,12 +214,12 @@ def test_rates_must_agree_within_an_edf_file(edf):
 @pytest.mark.parametrize(
     ("n_bytes", "message"),
     [
-        (0, r"A\.edf cannot be read"),
-        (100, r"A\.edf cannot be read"),
-        (300, r"A\.edf cannot be read"),
-        (-1, r"A\.edf: its header announces 3 data records .*, 2 are"),
-        (-400, r"A\.edf: its header announces 3 .*, 2 are"),
-        (-500, r"A\.edf: its header announces 3 .*, 1 are"),
+        (0, r"A\.edf ends within its header"),
+        (100, r"A\.edf ends within its header"),
+        (300, r"A\.edf ends within its header"),
+        (-1, r"A\.edf: its header announces 3 data records .* data record 3 is cut short"),
+        (-400, r"A\.edf: its header announces 3 .* data record 3 is"),
+        (-500, r"A\.edf: its header announces 3 .* data record 2 is"),
     ],
 )
 def test_truncated_edf(edf, n_bytes, message):

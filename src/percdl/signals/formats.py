@@ -6,7 +6,8 @@ import json
 import re
 import warnings
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,8 @@ FORMATS = {
     "wfdb": (".hea",),
 }
 FORMAT_OF = {suffix: name for name, suffixes in FORMATS.items() for suffix in suffixes}
-# Fields of the header of an EDF file: the kind, and the number of data records.
-_KIND, _N_RECORDS = slice(192, 236), slice(236, 244)
+# The shortest header of an EDF file, and its fields: size, kind, number of data records.
+_HEADER, _HEADER_SIZE, _KIND, _N_RECORDS = 256, slice(184, 192), slice(192, 236), slice(236, 244)
 # Name of the entry of an NPZ archive that describes a cohort.
 HEADER = "percdl"
 _LABELS = ("sfreq", "channels", "units", "subject", "group", "person", "visit", "processing")
@@ -85,9 +86,10 @@ def read_text_table(
             "different names."
         )
     if missing := [name for name in needed if name not in names]:
+        hint = find_layout(path, missing, layout).delimiter or "..."
         raise UnreadableFileError(
             f"{missing_column(place, missing[0], names)} If lines come before the header, pass "
-            "skip_lines=; if another sign separates cells, pass delimiter=."
+            f"skip_lines=; if another sign separates cells, pass delimiter={hint!r}."
         )
     _check_rows(path, lines, first, len(names), mark)
     kept = [i for i, name in enumerate(names) if not needed or name in needed]
@@ -116,14 +118,14 @@ def file_subject(path: Path) -> str:
     return named.group() if named else path.stem
 
 
-def find_layout(path: Path, names: Collection[str]) -> TextLayout:
-    """Return the layout with which the first line of a file has one of these columns."""
-    with path.open(encoding="utf-8-sig", errors="replace") as file:
-        header = file.readline()
+def find_layout(path: Path, names: Collection[str], usual: TextLayout = STANDARD) -> TextLayout:
+    """Return the layout with which the header of a file has one of these columns."""
+    with path.open(encoding=usual.encoding, errors="replace") as file:
+        header = next(islice(file, usual.skip_lines, None), "")
     for mark in (",", ";", "\t", "|"):
         if set(names) & {cell.strip(' "\n') for cell in header.split(mark)}:
-            return TextLayout(mark)
-    return STANDARD
+            return replace(usual, delimiter=mark)
+    return usual
 
 
 def read_parquet_table(path: Path, needed: Collection[str] = ()) -> Table:
@@ -158,8 +160,9 @@ def _read_lines(path: Path, layout: TextLayout, least_rows: int) -> list[str]:
     while lines and not lines[-1].strip():
         lines.pop()
     if len(lines) < layout.skip_lines + max(1, layout.header + least_rows):
+        found = "has no row" if len(lines) > layout.skip_lines else "is empty"
         raise UnreadableFileError(
-            f"{path} has {len(lines)} line(s). A header line and one line per sample are needed"
+            f"{path} {found}. A header line and one line per sample are needed"
             f"{f', after the {layout.skip_lines} skipped ones' if layout.skip_lines else ''}."
         )
     return lines
@@ -198,14 +201,19 @@ def read_edf(path: Path, channels: dict[str, str] | None, subject: str) -> Itera
     """Yield the recording of a whole and uninterrupted EDF file; see `Cohort.from_edf`."""
     edfio = require("edfio", "Reading EDF files")
     content = path.read_bytes()
+    if len(content) < _HEADER or len(content) < int(content[_HEADER_SIZE]):
+        raise UnreadableFileError(f"{path} ends within its header. Copy or export it again.")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # files cut short are refused below
         edf = edfio.read_edf(content)
     present, announced = edf.num_data_records, int(content[_N_RECORDS])
     if present != announced:
+        found = f"{present} are there"
+        if present < announced:
+            found = f"data record {present + 1} is cut short or missing"
         raise UnreadableFileError(
             f"{path}: its header announces {announced} data records (-1 means that it is still "
-            f"being recorded), {present} are there. Copy or export it again."
+            f"being recorded), but {found}. Copy or export it again."
         )
     if content[_KIND].startswith(b"EDF+D"):
         raise UnreadableFileError(
@@ -239,8 +247,15 @@ def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iter
                 f"{path}: {name!r} is outside the folder of the record. Copy the file into that "
                 "folder; other files are not read."
             )
-    with hushed():
-        record = wfdb.rdrecord(stem, smooth_frames=False)
+    try:
+        with hushed():
+            record = wfdb.rdrecord(stem, smooth_frames=False)
+    except (ValueError, FileNotFoundError) as error:
+        sizes = {_describe_size(folder / name): None for name in header.file_name or ()}
+        raise UnreadableFileError(
+            f"{path} announces {header.sig_len} samples, which cannot be read: "
+            f"{', '.join(sizes)}. Copy the record again."
+        ) from error
     rates = [record.fs * n for n in record.samps_per_frame]
     # Names of signals are optional in a header.
     names = [name or f"signal{index}" for index, name in enumerate(record.sig_name)]
@@ -248,6 +263,11 @@ def read_wfdb(path: Path, channels: dict[str, str] | None, subject: str) -> Iter
     values = np.column_stack([record.e_p_signal[index] for index in wanted])
     units = [record.units[index] or "" for index in wanted]
     yield Recording(values, sfreq=rates[wanted[0]], channels=chosen, units=units, subject=subject)
+
+
+def _describe_size(path: Path) -> str:
+    found = path.is_file()
+    return f"{path.name} has {path.stat().st_size} bytes" if found else f"no file {path.name!r}"
 
 
 def read_npz(path: Path, entry: str, given: dict[str, Any], subject: str) -> Iterator[Recording]:

@@ -269,6 +269,13 @@ def read_all(
         with reading(path):
             for recording in read(path, subject=own):
                 subject = str(recording.subject)
+                before, first = next(iter(found.values()), (path, recording))
+                if recording.channels != first.channels:
+                    mine, theirs = (abbreviate(map(repr, r.channels)) for r in (recording, first))
+                    raise InvalidRecordingError(
+                        f"its channels are {mine}, but those of {before} are {theirs}. All "
+                        "recordings of a Cohort need the same; choose them with channels=."
+                    )
                 if subject in found:
                     raise InvalidRecordingError(
                         f"subject {subject!r} was read before, from {found[subject][0]}. A Cohort "
@@ -337,7 +344,9 @@ class Metadata:
             subjects.append(as_label(value, "subject", table.place(row)))
         index = pd.Index(subjects)
         for row in np.flatnonzero(index.duplicated())[:1].tolist():
-            raise table.fail(row, f"subject {subjects[row]!r} has two rows. Delete one of them.")
+            first = table.place(index.get_indexer_for([subjects[row]])[0]).rpartition(", ")[2]
+            twice = f"subject {subjects[row]!r} has a row already, {first}. Delete one of them."
+            raise table.fail(row, twice)
         return table, ids, index
 
     def _read_table(self, names: tuple[str, ...]) -> Table:

@@ -100,13 +100,13 @@ class Table:
             parsed = pd.Series(pd.to_numeric(cells, errors="coerce"))
             numbers = parsed.to_numpy(np.float64, na_value=np.nan)
         for row in np.flatnonzero(~np.isfinite(numbers) & ~missing)[:1]:
-            problem = "infinite" if np.isinf(numbers[row]) else "not a number"
-            raise self.fail(
-                int(row),
-                f"{str(column.iloc[row])!r} in column {name!r} is {problem}. Correct it, or leave "
-                "the cell empty if the sample is missing. If the signs of the table differ, pass "
-                "delimiter= and decimal=.",
-            )
+            cell, problem = str(column.iloc[row]), "not a number"
+            advice = "Correct it, or leave the cell empty if the sample is missing."
+            if np.isinf(numbers[row]):
+                problem = "infinite"
+            elif "," in cell:
+                advice = "If commas are decimal signs, pass decimal=',' (--decimal)."
+            raise self.fail(int(row), f"{cell!r} in column {name!r} is {problem}. {advice}")
         return numbers
 
 
