@@ -39,7 +39,8 @@ def every(intervals, n_times=600):
     """Return the events of people with onsets this number of samples apart."""
     onsets = [np.arange(0, n_times - toy.LENGTH, interval) for interval in intervals]
     subject = np.repeat(np.arange(len(onsets)), [len(o) for o in onsets])
-    return subject, np.concatenate(onsets), np.full(len(subject), toy.LENGTH)
+    atom, length = np.zeros(len(subject), int), np.full(len(subject), toy.LENGTH)
+    return subject, atom, np.concatenate(onsets), length
 
 
 def find(cohort, intervals=PERIODS, error=None, settings=ONE_ATOM, fitted=True):
@@ -98,12 +99,79 @@ def test_an_atom_may_hold_two_steps():
     ).to_numpy().tolist() == [["p7", "unexplained"]]
 
 
-@pytest.mark.parametrize(
-    "settings", [toy.settings(n_atoms=2), toy.settings(n_atoms=1, coder=L1Coder())]
-)
-def test_gaps_do_not_tell_with_several_atoms_or_overlap(settings):
-    table = find(walkers(), [toy.LENGTH] * 8, settings=settings)
-    assert table.empty
+def test_gaps_do_not_tell_with_overlap():
+    settings = toy.settings(n_atoms=1, coder=L1Coder())
+    assert find(walkers(), [toy.LENGTH] * 8, settings=settings).empty
+
+
+def find_kinds(cohort, events):
+    """Find suspects among events of two atoms, given as onsets and atoms of each person."""
+    onsets, atoms = zip(*events, strict=True)
+    subject = np.repeat(np.arange(len(events)), [len(o) for o in onsets])
+    atom, onset = np.concatenate(atoms), np.concatenate(onsets)
+    lengths, error = np.full(len(onset), toy.LENGTH), np.full(len(cohort), 0.05)
+    return find_suspects(cohort, toy.settings(), subject, atom, onset, lengths, error, True)
+
+
+def beats(interval):
+    """Return the events of one atom, this number of samples apart."""
+    onset = np.arange(0, 580, interval).round().astype(int)
+    return onset, np.zeros(len(onset), int)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8])
+def test_with_several_atoms_a_person_has_the_rhythm_of_the_recording(share):
+    events = [beats(period) for period in PERIODS]
+    assert find_kinds(walkers(), events).empty
+    events[1] = beats(share * PERIODS[1])
+    table = find_kinds(walkers(), events)
+    assert pairs(table) == [("p1", "rate")]
+    assert "events of no atom" in table["message"][0]
+
+
+def kinds(seed, steady, n_kinds=2):
+    """Return people with two patterns in random order, and their events."""
+    rng = np.random.default_rng(seed)
+    arrays, events = [], []
+    for _ in PERIODS:
+        gaps = np.full(24, 24) if steady else rng.integers(toy.LENGTH, 60, 24)
+        onset, atom = np.cumsum(gaps) - gaps[0], rng.integers(0, 2, 24)
+        x = 0.05 * rng.standard_normal((onset[-1] + 60, 1))
+        for at, k in zip(onset, atom, strict=True):
+            x[at : at + toy.LENGTH] += toy.patterns()[k % n_kinds]
+        arrays.append(x)
+        events.append((onset, atom))
+    return Cohort.from_arrays(arrays, sfreq=50), events
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("steady", [False, True], ids=["random gaps", "steady gaps"])
+def test_kinds_in_any_order_are_not_suspect(seed, steady):
+    assert find_kinds(*kinds(seed, steady)).empty
+
+
+@pytest.mark.parametrize("is_meant", [False, True])
+def test_an_atom_with_two_activations_each_time_is_suspect_unless_it_is_so_for_most(is_meant):
+    events = [beats(period / 2 if is_meant else period) for period in PERIODS]
+    onset, atom = beats(PERIODS[3])
+    twice = beats(PERIODS[3] / 2)[0]
+    events[3] = np.append(onset, twice), np.append(atom, np.ones(len(twice), int))
+    order = np.argsort(events[3][0], kind="stable")
+    events[3] = events[3][0][order], events[3][1][order]
+    table = find_kinds(walkers(), events)
+    assert pairs(table) == [("p3", "rate")] * (not is_meant)
+    assert table["message"].str.contains("2 activations each time").all()
+
+
+def test_one_kind_divided_between_atoms_is_suspect():
+    cohort, events = kinds(0, steady=True, n_kinds=1)
+    n_events = np.arange(24)
+    events = [
+        (onset, n_events % 2 if s == 3 else 0 * n_events) for s, (onset, _) in enumerate(events)
+    ]
+    table = find_kinds(cohort, events)
+    assert pairs(table) == [("3", "rate")]
+    assert "divided between atoms" in table["message"][0]
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
@@ -130,10 +198,10 @@ def test_who_is_explained_well_is_not_suspect_beside_those_explained_perfectly()
 
 
 def test_without_activations_another_warning_names_the_person():
-    subject, onset, length = every(PERIODS)
+    subject, atom, onset, length = every(PERIODS)
     own = subject != 3
     error = np.where(np.arange(8) == 3, 1.0, 0.05)
-    events = subject[own], onset[own], length[own]
+    events = subject[own], atom[own], onset[own], length[own]
     assert find_suspects(walkers(), ONE_ATOM, *events, error, True).empty
 
 
@@ -264,7 +332,8 @@ def test_too_many_activations_are_told_and_pauses_are_not():
     people = np.repeat(np.arange(8), [len(one) for one in clean])
     lengths, error = np.full(len(people), toy.LENGTH), np.full(8, 0.05)
     onsets = np.concatenate(clean)
-    table = find_suspects(cohort, ONE_ATOM, people, onsets, lengths, error, True)
+    atoms = np.zeros(len(people), int)
+    table = find_suspects(cohort, ONE_ATOM, people, atoms, onsets, lengths, error, True)
     assert pairs(table) == [("p2", "rate")]
     assert "with 2 activations each time" in table["message"][0]
 

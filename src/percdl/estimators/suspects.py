@@ -16,6 +16,7 @@ from jaxtyping import Float, Int
 
 from percdl.exceptions import SingleSubjectWarning, SuspectRecordingWarning
 from percdl.signals import AnyCohort, Cohort
+from percdl.signals.events import usual_interval
 from percdl.signals.recording import abbreviate
 
 if TYPE_CHECKING:
@@ -46,10 +47,15 @@ DRIFT, OF_ERROR = 0.3, 0.5
 MOST_MISSED = 4
 # A recording that is explained this well is not in doubt, even if others are explained better.
 WELL_EXPLAINED = 0.8
-# Number of people examined, and of ordinary people they are compared with.
-MOST_EXAMINED, N_ORDINARY = 32, 5
+# Number of people examined, and of ordinary people they are compared with; with several atoms.
+MOST_EXAMINED, N_ORDINARY, MOST_EXAMINED_KINDS = 32, 5, 64
+# A rate follows a rhythm if it differs by at most this share. Cycles are alike if a segment recurs
+# with at least this share of its usual gain.
+CLOSE, ALIKE = 0.02, 0.8
 # Number of intervals of a recording that its period is estimated from.
 MOST_INTERVALS = 256
+# A rhythm shows in at least this number of intervals.
+FEWEST_INTERVALS = 12
 MOST_NAMED = 5
 
 
@@ -123,6 +129,7 @@ def find_suspects(
     cohort: AnyCohort,
     settings: Settings,
     subject: Int[np.ndarray, " E"],
+    atom: Int[np.ndarray, " E"],
     onset: Int[np.ndarray, " E"],
     length: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
@@ -131,14 +138,21 @@ def find_suspects(
     """Return the subjects with doubtful results, and why: columns subject, kind and message.
 
     A channel that is constant in all recordings is one row, with an empty subject. ``subject``,
-    ``onset`` and ``length`` are those of all events, sorted; ``error`` is the share of each
-    recording's energy that is not explained, NaN if unknown; ``fitted`` says whether the atoms
-    were learned from these recordings.
+    ``atom``, ``onset`` and ``length`` are those of all events, sorted; ``error`` is the share of
+    each recording's energy that is not explained, NaN if unknown; ``fitted`` says whether the
+    atoms were learned from these recordings.
     """
     names = np.asarray(cohort.subjects, object)
     shortest = settings.atom_length + settings.disjoint_coder.gap
     rhythm = measure_rhythm(subject, onset, len(error), shortest)
-    wrong_rate = dict(_wrong_rates(cohort, settings, subject, onset, error, rhythm))
+    wrong_rate = {}
+    # With overlap, gaps say nothing; activations of different lengths have no common pace.
+    if not (settings.overlaps or settings.has_lengths):
+        rates = _wrong_rates(cohort, shortest, subject, onset, error, rhythm)
+        if settings.n_atoms > 1:
+            of_atom = [(subject[atom == k], onset[atom == k]) for k in range(settings.n_atoms)]
+            rates = _without_rhythm(cohort, of_atom)
+        wrong_rate = dict(rates)
     rest = error.copy()
     rest[np.bincount(subject, minlength=len(error)) == 0] = np.nan  # another warning names them
     rest[list(wrong_rate)] = np.nan
@@ -182,7 +196,7 @@ def warn_suspects(
     cohort: AnyCohort, settings: Settings, results: Results, fitted: bool
 ) -> pd.DataFrame:
     """Return the table of `find_suspects`, and issue one warning per kind."""
-    events = results.subject, results.onset, results.length
+    events = results.subject, results.atom, results.onset, results.length
     table = find_suspects(cohort, settings, *events, results.error, fitted)
     for kind, text in describe_suspects(table).items():
         warnings.warn(text, KINDS[kind].category, stacklevel=4)
@@ -191,18 +205,13 @@ def warn_suspects(
 
 def _wrong_rates(
     cohort: AnyCohort,
-    settings: Settings,
+    shortest: int,
     subject: Int[np.ndarray, " E"],
     onset: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
     rhythm: Rhythm,
 ) -> Iterator[tuple[int, str]]:
     """Yield people whose activations miss cycles, are too many, or have the pace of the atom."""
-    # With several atoms, or with overlap, the gaps between onsets are not informative. Activations
-    # of different lengths have no common pace.
-    if settings.n_atoms > 1 or settings.overlaps or settings.has_lengths:
-        return
-    shortest = settings.atom_length + settings.disjoint_coder.gap
     n_gaps, intervals, back_to_back = rhythm
     means, irregular = _measure_spread(subject, onset, intervals)
     known = n_gaps >= FEWEST_GAPS
@@ -237,6 +246,52 @@ def _wrong_rates(
             yield s, f"{own}, with {period / means[s]:.2g} activations each time"
         elif back_to_back[s] and not (meets and n_cycles <= usual):
             yield s, f"back to back, {pace}"
+
+
+def _without_rhythm(
+    cohort: AnyCohort, of_atom: list[tuple[np.ndarray, np.ndarray]]
+) -> Iterator[tuple[int, str]]:
+    """Yield people with a steady rhythm of their own that the events of no atom follow.
+
+    ``of_atom`` holds the subjects and onsets of each atom's events. The rhythm comes from the
+    recording, not from the events: where several patterns follow each other in any order, there is
+    none, and nothing is said. Where patterns alternate in a common rhythm, all events together
+    follow it.
+    """
+    everyone = np.arange(len(cohort) + 1)
+    bounds = [np.searchsorted(subject, everyone) for subject, _ in of_atom]
+    counts = np.diff(np.stack(bounds), axis=1).max(0)
+    known = np.flatnonzero(counts > FEWEST_GAPS)
+    # Few events for the length of the recording, or many, are more in doubt than others.
+    density = np.log(counts[known] / np.asarray(cohort.lengths)[known])
+    usual_density = np.median(density) if len(known) else 0.0
+    order = known[np.argsort(-np.abs(density - usual_density), kind="stable")]
+    rhythms, paces = {}, {}
+    for s in np.sort(order[:MOST_EXAMINED_KINDS]).tolist():
+        own = [onset[b[s] : b[s + 1]] for (_, onset), b in zip(of_atom, bounds, strict=True)]
+        x = _loudest(cohort, s)
+        period = find_rhythm(x)
+        if np.isfinite(period):
+            rhythms[s] = x, period
+            paces[s] = [usual_interval(np.diff(o)) for o in own if len(o) > FEWEST_GAPS]
+            paces[s].append(usual_interval(np.diff(np.sort(np.concatenate(own)))))
+    # Periods between the events of the fastest atom: it may be meant to hold two steps, or half one.
+    ratios = {s: min(paces[s][:-1]) / period for s, (_, period) in rhythms.items()}
+    usual = np.median([*ratios.values()]) if len(ratios) >= FEWEST_PEOPLE else 1.0
+    most, parts = (max(1.0, np.round(x)) for x in (usual, 1 / usual))
+    for s, (x, period) in rhythms.items():
+        pace = np.array(paces[s])
+        n_cycles = np.clip(np.round(pace / period), 1, most)
+        n_cycles /= np.clip(np.round(period / pace), 1, parts)
+        follows = np.abs(pace / n_cycles - period) <= max(1, CLOSE * period)
+        says = f"repeats every {period / cohort.sfreq:.3g} s"
+        if not follows.any():
+            fastest = ratios[s] * period / cohort.sfreq
+            yield s, f"{says}, but the events of no atom do; activations every {fastest:.3g} s"
+        elif ratios[s] <= EXTRA * min(1.0, usual):
+            yield s, f"{says}, but one atom has {1 / ratios[s]:.2g} activations each time"
+        elif not follows[:-1].any() and np.isfinite(find_rhythm(x, ALIKE)):  # one shape
+            yield s, f"{says}, but its events are divided between atoms"
 
 
 def _measure_spread(
@@ -317,12 +372,32 @@ def _periods(
     """Return periods of some recordings, in samples, and strengths, by their loudest channel."""
     from percdl.steps.period import estimate_periods
 
-    recordings = [cohort[s].values[: int(MOST_INTERVALS * intervals[s])] for s in positions]
-    loudest = [int(np.argmax(np.nan_to_num(np.nanvar(x, axis=0)))) for x in recordings]
-    chosen = [np.asarray(x[:, [p]], float) for x, p in zip(recordings, loudest, strict=True)]
+    chosen = [_loudest(cohort, s, int(MOST_INTERVALS * intervals[s])) for s in positions]
     found = [estimate_periods([x]) for x in chosen]
     periods, strengths = ([one[i][0] for one in found] for i in (0, 1))
     return np.array(periods), np.array(strengths)
+
+
+def find_rhythm(values: Float[np.ndarray, "n 1"], least_gain: float | None = None) -> float:
+    """Return the usual interval of a recording that repeats regularly, or NaN."""
+    from percdl.steps.period import LEAST_GAIN, estimate_periods, find_intervals
+
+    period = estimate_periods([values]).period[0]
+    if not np.isfinite(period):
+        return np.nan
+    intervals = find_intervals(values, period, least_gain or LEAST_GAIN)
+    if len(intervals) < FEWEST_INTERVALS:
+        return np.nan
+    away = np.abs(intervals / np.median(intervals) - 1)
+    if (away <= DIFFERENT).mean() < THROUGHOUT:
+        return np.nan
+    return usual_interval(intervals)
+
+
+def _loudest(cohort: AnyCohort, s: int, stop: int | None = None) -> Float[np.ndarray, "n 1"]:
+    """Return the loudest channel of the beginning of a recording."""
+    x = cohort[s].values[:stop]
+    return np.asarray(x[:, [int(np.argmax(np.nan_to_num(np.nanvar(x, axis=0))))]], float)
 
 
 def _fence(error: Float[np.ndarray, " S"], width: float) -> float:

@@ -151,7 +151,8 @@ class People:
         """Doubtful recordings and reasons; model files do not store them."""
         events, model = self.found.events, self.model
         onsets, lengths = events["onset_sample"], event_lengths(events, model.atom_length_)
-        cycles = self.subject_of_events, onsets.to_numpy(int), lengths
+        atoms = events["atom"].to_numpy(int)
+        cycles = self.subject_of_events, atoms, onsets.to_numpy(int), lengths
         settings, fitted = make_settings(model, self.cohort), self.is_of_fit
         return find_suspects(self.cohort, settings, *cycles, self.errors, fitted=fitted)
 

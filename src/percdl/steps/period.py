@@ -99,11 +99,14 @@ def shortest_cycle(values: np.ndarray, period: float) -> float:
     return float(min(period, middle - SHORT_DEVIATIONS * spread))
 
 
-def find_intervals(values: np.ndarray, period: float) -> Float[np.ndarray, " n"]:
+def find_intervals(
+    values: np.ndarray, period: float, least_gain: float = LEAST_GAIN
+) -> Float[np.ndarray, " n"]:
     """Return the intervals between the repetitions of a segment of the recording, in samples.
 
     The segment lasts half a period and is as loud as usual; of a few such segments, the one that
-    explains most of the recording by its repetitions. Cost O(P N log N).
+    explains most of the recording by its repetitions. A repetition has at least the share
+    ``least_gain`` of the usual gain. Cost O(P N log N).
     """
     x = _centred(values[: int(MOST_CYCLES * period)])[0]
     cycle, width = round(period), max(1, round(period / 2))
@@ -124,7 +127,7 @@ def find_intervals(values: np.ndarray, period: float) -> Float[np.ndarray, " n"]
         found = find_peaks(gain, distance=max(1, cycle // 2))[0]
         if gain[found].sum() > best:
             usual = np.median(np.sort(gain[found])[-len(blocks) :]) if len(found) else 0.0
-            best, peaks = gain[found].sum(), found[gain[found] >= LEAST_GAIN * usual]
+            best, peaks = gain[found].sum(), found[gain[found] >= least_gain * usual]
     return np.diff(peaks).astype(float)
 
 
