@@ -140,6 +140,15 @@ def test_links_lead_somewhere(page):
             assert (page.parent / target).exists(), f"links to {target}, which is not there"
 
 
+def test_every_line_of_the_checklists_has_a_link():
+    text = (DOCS / "checklists.md").read_text(encoding="utf-8")
+    for name in ("JOSS", "pyOpenSci"):
+        table = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+        assert len(rows) > 20
+        assert [row for row in rows if not re.search(r"\]\([^)]+\)[^|]*\|$", row)] == []
+
+
 def test_every_page_is_in_a_menu():
     listed = {
         (menu.parent / entry).resolve()
