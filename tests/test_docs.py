@@ -1,6 +1,7 @@
 """The code in the documentation runs, and gives what it says."""
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -138,6 +139,12 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if not any(part in target for part in made_by_the_build):
             assert (page.parent / target).exists(), f"links to {target}, which is not there"
+
+
+def test_the_decision_tree_is_the_same_as_picture_and_as_list():
+    script = runpy.run_path(str(DOCS / "make_choosing_image.py"))
+    assert script["as_list"]() in script["PAGE"].read_text(encoding="utf-8")
+    assert script["PICTURE"].read_text(encoding="utf-8") == script["draw"]()
 
 
 def test_every_line_of_the_checklists_has_a_link():
