@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from pathlib import Path
+
+from sphinx.application import Sphinx
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "_ext"))
@@ -94,6 +97,18 @@ html_theme_options = {
 }
 html_sidebars = {"index": [], "start": []}
 
+
 # `make linkcheck` asks for every address; a few refuse programs but open in a browser.
 linkcheck_timeout = 20
 linkcheck_ignore = [r"https://doi\.org/.*"]
+
+
+def link_files(app: Sphinx, page: str, source: list[str]) -> None:
+    """Offer Markdown files outside of this folder as files: they are no pages of the site."""
+    if "/" not in page:
+        source[0] = re.sub(r"\]\((\.\./[\w./]+\.md)(#[\w-]+)?\)", r"](path:\1)", source[0])
+
+
+def setup(app: Sphinx) -> None:
+    """Register what changes the pages."""
+    app.connect("source-read", link_files)

@@ -1,6 +1,7 @@
 """The code in the documentation runs, and gives what it says."""
 
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -138,6 +139,21 @@ def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
         if not any(part in target for part in made_by_the_build):
             assert (page.parent / target).exists(), f"links to {target}, which is not there"
+
+
+def test_the_decision_tree_is_the_same_as_picture_and_as_list():
+    script = runpy.run_path(str(DOCS / "make_choosing_image.py"))
+    assert script["as_list"]() in script["PAGE"].read_text(encoding="utf-8")
+    assert script["PICTURE"].read_text(encoding="utf-8") == script["draw"]()
+
+
+def test_every_line_of_the_checklists_has_a_link():
+    text = (DOCS / "checklists.md").read_text(encoding="utf-8")
+    for name in ("JOSS", "pyOpenSci"):
+        table = text.partition(f"## {name}\n")[2].partition("\n## ")[0]
+        rows = [line for line in table.splitlines() if line.startswith("| ")][1:]
+        assert len(rows) > 20
+        assert [row for row in rows if not re.search(r"\]\([^)]+\)[^|]*\|$", row)] == []
 
 
 def test_every_page_is_in_a_menu():

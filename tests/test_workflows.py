@@ -56,6 +56,18 @@ def test_the_extras_are_those_of_the_makefile():
     assert f'".[{extras}]"' in TEXTS["test.yml"]
 
 
+@pytest.mark.parametrize("name", TEXTS)
+def test_the_targets_that_are_made_exist(name):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    made = {
+        word
+        for line in re.findall(r"run: make ([a-z ]+)$", TEXTS[name], re.MULTILINE)
+        for word in line.split()
+    }
+    assert made
+    assert made <= set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+
+
 def test_the_recipe_asks_for_what_the_wheel_asks_for():
     recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text(encoding="utf-8"))
     assert recipe["context"]["version"] == percdl.__version__

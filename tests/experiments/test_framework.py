@@ -12,6 +12,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from typer.testing import CliRunner
 
+import percdl
 from percdl.cli import app
 from percdl.exceptions import InvalidParameterError, PerCDLError
 from percdl.experiments import CATALOG, Ledger, Line, Result, Scale, Study, catalog, find
@@ -180,6 +181,14 @@ def test_the_page_says_what_is_missing(tmp_path):
     for text in (page, (tmp_path / "README.md").read_text()):
         assert f"1 of {len(CATALOG)} figures" in text
         assert OTHER.label in text
+
+
+def test_the_page_names_other_versions_that_measured(tmp_path, monkeypatch):
+    catalog.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
+    assert "Measured with" not in write_page(tmp_path).read_text()
+    monkeypatch.setattr(catalog, "__version__", "99")
+    for text in (write_page(tmp_path).read_text(), (tmp_path / "README.md").read_text()):
+        assert f"Measured with percdl {percdl.__version__}." in text
 
 
 @pytest.mark.parametrize("entry", CATALOG, ids=lambda entry: entry.label)

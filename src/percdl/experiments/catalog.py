@@ -138,6 +138,7 @@ def write_page(out: Path) -> Path:
     values = {
         "results": done,
         "missing": [entry.label for entry in CATALOG if entry.name not in done],
+        "older": sorted({summary.percdl for summary in done.values()} - {__version__}),
         "pictures": {
             name: [as_data_uri((out / name / file).read_bytes()) for file in summary.figures]
             for name, summary in done.items()
