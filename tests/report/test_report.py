@@ -1,5 +1,6 @@
 """What a report says and refuses, apart from how a browser shows it."""
 
+import copy
 import json
 import pickle
 import re
@@ -34,6 +35,21 @@ def test_a_page_holds_all_people(report150, model150, cohort150):
     assert column(content["columns"], "cycles0") == model150.n_activations_[:, 0].tolist()
     found = sum(len(person["events"]["onset"]) for person in content["people"])
     assert found == len(model150.events_)
+
+
+def test_named_atoms_have_their_names_on_pages(model150, cohort150):
+    model = copy.copy(model150).name_atoms({1: "arcs"})
+    people = gather_people(model, cohort150)
+    assert people.atom_names == ["atom 0", "arcs"]
+    labels = {c["name"]: c["label"] for c in tabulate_people(people)}
+    assert (labels["cycles0"], labels["cycles1"]) == ("Atom 0", "Arcs")
+
+
+def test_the_weight_of_a_sample_is_the_share_of_people_who_pass_it(report150, model150):
+    shares = np.array(content_of(report150)["visits"])
+    for k, u in np.ndindex(shares.shape):
+        near = [np.abs(psi - u).min() < 1 for psi in model150.warps_[:, k, 0]]
+        assert shares[k, u] == pytest.approx(np.mean(near), abs=1e-3)
 
 
 def test_150_recordings_take_little_room(report150):

@@ -236,12 +236,20 @@ def test_landmarks_are_placed_moved_and_removed_by_keyboard(visit, folder):
     seen.keep("studio_landmarks")
     page.keyboard.press("Enter")
     assert saved() == {"landmark": 0.16, "first": 0.2}
+    times = page.evaluate("() => Object.fromEntries(report.marks.map((m) => [m.name, m.own]))")
+    taken = 1000 * (np.array(times["first"], float) - np.array(times["landmark"], float))
+    taken = taken[np.isfinite(taken)]
+    low, middle, high = np.rint(np.quantile(taken, (0.05, 0.5, 0.95))).astype(int)
+    assert page.inner_text("#marks li:last-child") == (
+        f"landmark to first: {middle} ms ({low} to {high} in 90 % of {len(taken)} recordings)"
+    )
     for n_left in (1, 0):
         page.locator("#marks button").first.click()
         page.wait_for_function(
-            "n => document.querySelectorAll('#marks li').length === n", arg=n_left
+            "n => document.querySelectorAll('#marks button').length === n", arg=n_left
         )
         assert len(saved()) == n_left
+    assert page.inner_text("#marks") == ""
 
 
 def onsets(table, subject):

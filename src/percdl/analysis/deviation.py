@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
 from percdl.analysis.checks import Fitted, Labels, as_personalization, check_lengths
-from percdl.analysis.effects import SLOWEST
+from percdl.analysis.effects import invert_warps, log_speed
 from percdl.analysis.uncertainty import Uncertainty
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
@@ -44,8 +44,9 @@ class Deviation:
         95 % interval of the index: a recording shows only some cycles of a person, with noise.
         The norm is taken as known. NaN if `measure_deviation` had no ``uncertainty``.
     profile, timing_profile : array (S, K, L, P), array (S, K, C, L)
-        z-scores, sample by sample, of the personal atoms and of the logarithm of the local speed
-        psi' (above 0 where the subject is faster). C = 0 if the transform has no time warp.
+        z-scores, sample by sample, of the personal atoms, and of the logarithm of the local speed
+        psi' at each phase of the common atom, as in `Effects` (above 0 where the subject is
+        faster). C = 0 if the transform has no time warp.
     """
 
     subjects: tuple[str, ...]
@@ -152,7 +153,7 @@ def measure_deviation(
     members[: len(home.subjects)] = _find_members(groups, reference, who[: len(home.subjects)])
     values, kinds = _join(everyone, space)
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
-    speeds = np.concatenate([np.gradient(part.warps, axis=-1) for part in everyone])
+    speeds = np.concatenate([log_speed(invert_warps(part.warps)) for part in everyone])
     index, atom_index, slopes = _judge(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
@@ -165,7 +166,7 @@ def measure_deviation(
         percentile=_rank(index, who, members)[shown],
         interval=_find_interval(judged, space, index[shown], slopes[shown], uncertainty),
         profile=score_curves(atoms, who, members)[shown],
-        timing_profile=score_curves(np.log(np.maximum(speeds, SLOWEST)), who, members)[shown],
+        timing_profile=score_curves(speeds, who, members)[shown],
     )
 
 

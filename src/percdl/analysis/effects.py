@@ -94,13 +94,11 @@ def separate_effects(fitted: Fitted, X: Any) -> Effects:
     found, cohort = as_personalization(fitted), check_fitted_on(fitted, X)
     own_time = invert_warps(found.warps)
     samples = np.arange(own_time.shape[-1])
-    with np.errstate(invalid="ignore"):
-        timing = -np.log(np.maximum(np.gradient(own_time, axis=-1), SLOWEST))
     cycles = mean_cycles(found, cohort)
     if warp := found.transform.warp_part(*cycles.shape[2:]):
         with jax.enable_x64(True):
             cycles = in_batches(lambda *some: read_cycles(warp[0], *some), cycles, own_time)
-    return Effects(timing, own_time - samples, cycles, found.subjects, cohort.sfreq)
+    return Effects(log_speed(own_time), own_time - samples, cycles, found.subjects, cohort.sfreq)
 
 
 def invert_warps(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C L"]:
@@ -113,6 +111,12 @@ def invert_warps(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K 
         psi = (moved + SLOWEST * samples) / (1 + SLOWEST)
         inverse[tuple(at)] = PchipInterpolator(psi, samples)(samples)
     return inverse
+
+
+def log_speed(own_time: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C L"]:
+    """Return the logarithm of the local speed at each phase, from when people reach it."""
+    with np.errstate(invalid="ignore"):
+        return -np.log(np.maximum(np.gradient(own_time, axis=-1), SLOWEST))
 
 
 def exact_speed(found: Personalization) -> Float[np.ndarray, "S K C L"]:

@@ -275,7 +275,7 @@ def _without_rhythm(
             rhythms[s] = x, period
             paces[s] = [usual_interval(np.diff(o)) for o in own if len(o) > FEWEST_GAPS]
             paces[s].append(usual_interval(np.diff(np.sort(np.concatenate(own)))))
-    # Periods between the events of the fastest atom: it may be meant to hold two steps, or half one.
+    # Periods between events of the fastest atom: it may be meant to hold two steps, or half one.
     ratios = {s: min(paces[s][:-1]) / period for s, (_, period) in rhythms.items()}
     usual = np.median([*ratios.values()]) if len(ratios) >= FEWEST_PEOPLE else 1.0
     most, parts = (max(1.0, np.round(x)) for x in (usual, 1 / usual))

@@ -25,6 +25,7 @@ from percdl.signals.cohort import unknown_subject
 # Okabe and Ito (2008), most distinct first; black for shared curves, grey for observed ones.
 COLORS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#F0E442")
 SHARED, OBSERVED, FAINT = "#000000", "#8A8A8A", "#C8C8C8"
+NAMED = "#E69F00"  # behind what a text names
 LINE_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.")
 MARKERS = ("o", "^", "s", "D", "v", "P", "X", "*")
 SIZE = (6.0, 3.5)

@@ -57,8 +57,6 @@ SCRIPTS = (
 )  # fmt: skip
 # Names listed in a warning.
 N_NAMED = 6
-# A phase is fast or slow beyond this ratio to the speed of the population. Set by hand.
-TOLERANCE = 1.1
 # Speeds are limited to this ratio: the picture ends at 4.3.
 FASTEST = 20.0
 # Warps and z-scores need fewer levels than atoms.
@@ -253,11 +251,11 @@ def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
         "length": int(found.dictionary.shape[1]),
         "own_lengths": "duration_samples" in found.events,
         "n_atoms": len(found.dictionary),
+        "atoms": people.atom_names,
         "n_subjects": len(cohort),
         "n_warps": int(found.warps.shape[2]),
         "channels": list(cohort.channels),
         "units": list(cohort.units),
-        "tolerance": TOLERANCE,
         "sizes": people.sizes.tolist(),
         "common": pack(_by_channel(found.dictionary)),
         "crowd": [pack(_by_channel(end)) for end in crowd],
@@ -288,7 +286,7 @@ def describe_person(words: Words, s: int) -> dict[str, Any]:
     people = words.people
     found, deviation = people.found, people.deviation
     # The logarithm of a speed is packed, because its ratio to others then has the same error.
-    speeds = np.log(np.clip(people.speeds[s], 1 / FASTEST, FASTEST))
+    speeds = np.clip(people.log_speeds[s], -np.log(FASTEST), np.log(FASTEST))
     departure = None
     if isinstance(deviation, Deviation):
         parts = [deviation.timing_profile[s], _by_channel(deviation.profile[s])]
@@ -298,7 +296,8 @@ def describe_person(words: Words, s: int) -> dict[str, Any]:
     return {
         "words": words.describe(s),
         "personal": pack(_by_channel(found.personal_dictionary[s])),
-        "warps": pack(found.warps[s], N_WARP_LEVELS),
+        "phases": [phase._asdict() for phase in words.phases(s)],
+        "times": pack(people.own_times[s], N_WARP_LEVELS),
         "speeds": pack(speeds),
         "departure": departure,
         "events": _events(people, s),

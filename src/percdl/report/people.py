@@ -24,10 +24,11 @@ from percdl.analysis import (
     separate_effects,
 )
 from percdl.analysis.checks import check_fitted_on
-from percdl.analysis.effects import exact_speed
+from percdl.analysis.effects import invert_warps, log_speed
 from percdl.analysis.groups import summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, Cycles, find_cycles
 from percdl.estimators.landmarks import Mark, personal_times
+from percdl.estimators.people import check_names
 from percdl.estimators.start import make_settings
 from percdl.estimators.summary import ERROR, RATE
 from percdl.estimators.suspects import find_suspects
@@ -90,6 +91,12 @@ class People:
         return {name: self.cohort.groups.count(name) for name in self.groups}
 
     @cached_property
+    def atom_names(self) -> list[str]:
+        """Names of the atoms in sentences and charts."""
+        names = enumerate(check_names(self.model.atom_names_, len(self.found.dictionary)))
+        return [f"atom {k}" if name == f"atom{k}" else name for k, name in names]
+
+    @cached_property
     def sizes(self) -> np.ndarray:
         """Median amplitude of each atom, which turns it into signal units."""
         amplitudes = self.found.events.groupby("atom")["amplitude"].median()
@@ -121,9 +128,14 @@ class People:
         return np.split(order, np.cumsum(counts)[:-1])
 
     @cached_property
-    def speeds(self) -> np.ndarray:
-        """Local speeds of all people, array (S, K, C, L)."""
-        return exact_speed(self.found)
+    def own_times(self) -> Float[np.ndarray, "S K C L"]:
+        """When each person reaches each sample of the common atom, in samples."""
+        return invert_warps(self.found.warps)
+
+    @cached_property
+    def log_speeds(self) -> Float[np.ndarray, "S K C L"]:
+        """Logarithm of the local speed of each person at each sample of the common atom."""
+        return log_speed(self.own_times)
 
     @cached_property
     def cycles(self) -> pd.DataFrame:
@@ -313,7 +325,7 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         columns.append(_column("deviation", "Deviation", title, deviation.index, 2))
         columns[-1]["intervals"] = [write_interval(ends) for ends in deviation.interval]
         title = f"Percentile: percentage of {people.norm} with a smaller deviation"
-        columns.append(_column("percentile", "Pct", title, deviation.percentile, 0))
+        columns.append(_column("percentile", "Percentile", title, deviation.percentile, 0))
     n_atoms = len(people.found.dictionary)
     if n_atoms == 1:
         title = (
@@ -322,13 +334,13 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         counts = table["n_activations"]
         columns += [
             _column("cadence", "Per min", f"Cycles per minute: {RATE[:-1]}", table["cadence"], 1),
-            _column("variability", "CV (%)", title, 100 * table["interval_cv"], 1),
+            _column("variability", "Variation (%)", title, 100 * table["interval_cv"], 1),
             _column("cycles", "Cycles", "Number of cycles found", counts, 0),
         ]
-    for k in range(n_atoms) if n_atoms > 1 else ():
+    for k, name in enumerate(people.atom_names) if n_atoms > 1 else ():
         counts = table.loc[table["atom"] == k, "n_activations"]
-        title = f"Times that atom {k} was found; an atom is a shape that repeats"
-        columns.append(_column(f"cycles{k}", f"Atom {k}", title, counts, 0))
+        title = f"Times that {name} was found; an atom is a shape that repeats"
+        columns.append(_column(f"cycles{k}", name[0].upper() + name[1:], title, counts, 0))
     flags: Any = 100.0 * people.cycles["flagged"]
     flagged = flags.groupby(people.subject_of_events).mean().reindex(range(len(cohort)))
     title = f"Share of the cycles that fit worse than usual; by chance about {FALSE_ALARMS:.0%}"

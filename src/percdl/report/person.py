@@ -14,7 +14,7 @@ from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
 from percdl.report import as_data_uri, as_png, render
 from percdl.report.people import People, find_recordings, gather_people, tabulate_people
-from percdl.report.words import Words
+from percdl.report.words import Phase, Words
 from percdl.signals.files import replace_file
 from percdl.signals.reconstruction import rebuild
 from percdl.signals.recording import abbreviate
@@ -107,29 +107,37 @@ def tabulate_person(people: People, words: Words, s: int) -> list[tuple[str, str
 
 
 def draw_person(people: People, words: Words, s: int) -> list[tuple[bytes, str]]:
-    """Return pictures with captions: the recording, the cycle, and the speed."""
-    drawn = [_draw_recording(people, s)]
+    """Return pictures with captions: the recording, the cycle, and the speed.
+
+    They show the atom and the channel of the first phase that the sentences name.
+    """
     if not (people.found.n_activations[s] > 0).any():
-        return drawn
-    atom = int(np.argmax(people.found.n_activations[s]))
-    norm = f"the middle 90 % of {people.norm}"
-    atoms = people.sizes[atom] * people.found.personal_dictionary[:, atom, :, 0]
-    picture = _draw_curve(people, words, s, atoms, _signal_label(people))
-    drawn.append((picture, f"The cycle, against {norm}."))
-    if people.found.warps.shape[2]:
-        with np.errstate(invalid="ignore"):
-            speeds = 1 / np.gradient(words.own_times[:, atom, 0], axis=-1)
-        picture = _draw_curve(people, words, s, speeds, "local speed", one=True)
+        return [_draw_recording(people, s, 0)]
+    phases = words.phases(s)
+    atom, channel = int(np.argmax(people.found.n_activations[s])), 0
+    if phases:
+        atom, channel = phases[0].atom, phases[0].row
+    shown = [phase for phase in phases if (phase.atom, phase.row) == (atom, channel)]
+    label, norm = _signal_label(people, channel), f"the middle 90 % of {people.norm}"
+    curves = people.sizes[atom] * people.found.personal_dictionary[:, atom, :, channel]
+    which = "Cycle" if len(people.atom_names) == 1 else f"Cycle of {people.atom_names[atom]}"
+    drawn = [_draw_recording(people, s, channel)]
+    named = [phase for phase in shown if phase.kind == "height"]
+    drawn.append((_draw_curve(words, s, curves, label, named), f"{which}, against {norm}."))
+    if n_warps := people.found.warps.shape[2]:
+        speeds = np.exp(people.log_speeds[:, atom, channel % n_warps])
+        named = [phase for phase in shown if phase.kind == "pace"]
+        picture = _draw_curve(words, s, speeds, "local speed", named, one=True)
         about = "Speed along the cycle (1 is the population's; shown from 0.23 to 4.3)"
         drawn.append((picture, f"{about}, against {norm}."))
     return drawn
 
 
 def _draw_curve(
-    people: People, words: Words, s: int, curves: np.ndarray, label: str, one: bool = False
+    words: Words, s: int, curves: np.ndarray, label: str, named: list[Phase], one: bool = False
 ) -> bytes:
     """Draw a curve of a person over the range of the others; one = the level of the population."""
-    ax = style.make_axes(None, (WIDTH, 3.3))
+    people, ax = words.people, style.make_axes(None, (WIDTH, 3.3))
     time = np.arange(curves.shape[1]) / people.cohort.sfreq
     others = curves[words.others(s)]
     others = others[np.isfinite(others).all(1)]
@@ -138,6 +146,9 @@ def _draw_curve(
         ax.fill_between(time, low, high, color=style.FAINT, label=f"90 % of {people.norm}")
         ax.plot(time, middle, "--", color=style.SHARED, lw=1, label=f"median of {people.norm}")
     ax.plot(time, curves[s], color=style.COLORS[1], lw=2, label="this person")
+    for i, phase in enumerate(named):
+        ends = time[phase.start], time[phase.stop]
+        ax.axvspan(*ends, color=style.NAMED, alpha=0.3, lw=0, label="" if i else "named above")
     if one:
         ax.set_yscale("log")
         ax.set_ylim(0.23, 4.3)
@@ -146,7 +157,7 @@ def _draw_curve(
     return _finish(ax, "time in the cycle of the population (s)" if one else "time (s)", label)
 
 
-def _draw_recording(people: People, s: int) -> tuple[bytes, str]:
+def _draw_recording(people: People, s: int, channel: int) -> tuple[bytes, str]:
     """Draw the part of the recording that holds most cycles; return the picture and a caption."""
     found, record = people.found, people.cohort[s]
     own: Any = found.events[people.subject_of_events == s]
@@ -158,17 +169,17 @@ def _draw_recording(people: People, s: int) -> tuple[bytes, str]:
     part = slice(first, first + width)
     time = np.arange(first, first + width) / record.sfreq
     ax = style.make_axes(None, (WIDTH, 2.2))
-    ax.plot(time, record.values[part, 0], color=style.OBSERVED, lw=2.5, label="recording")
-    ax.plot(time, made[part, 0], color=style.COLORS[0], lw=1, label="reconstruction")
+    ax.plot(time, record.values[part, channel], color=style.OBSERVED, lw=2.5, label="recording")
+    ax.plot(time, made[part, channel], color=style.COLORS[0], lw=1, label="reconstruction")
     shown = f"{width / record.sfreq:.3g} of {record.duration:.3g} s of the recording"
     whole = "The recording" if width == record.n_times else shown
-    picture = _finish(ax, "time (s)", _signal_label(people))
+    picture = _finish(ax, "time (s)", _signal_label(people, channel))
     return picture, f"{whole}, and its reconstruction by the model."
 
 
-def _signal_label(people: People) -> str:
-    unit = people.cohort.units[0]
-    return people.cohort.channels[0] + (f" ({unit})" if unit else "")
+def _signal_label(people: People, channel: int) -> str:
+    unit = people.cohort.units[channel]
+    return people.cohort.channels[channel] + (f" ({unit})" if unit else "")
 
 
 def _finish(ax: Any, x: str, y: str) -> bytes:

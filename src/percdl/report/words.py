@@ -19,7 +19,6 @@ from jaxtyping import Bool, Float
 
 from percdl.analysis import Deviation, measure_reliability
 from percdl.analysis.deviation import score_curves
-from percdl.analysis.effects import SLOWEST, invert_warps
 from percdl.exceptions import InvalidParameterError
 from percdl.report.people import People, write_interval
 
@@ -100,17 +99,11 @@ class Words:
         return np.flatnonzero(self.members & (self.who != self.who[s]))
 
     @cached_property
-    def own_times(self) -> Float[np.ndarray, "S K C L"]:
-        """When each person reaches each sample of the common atom, in samples."""
-        return invert_warps(self.people.found.warps)
-
-    @cached_property
     def scores(self) -> dict[str, Float[np.ndarray, "S K R L"]]:
         """z-scores along the cycle: above 0 where slower ("pace"), and where higher ("height")."""
         curves = {"height": np.moveaxis(self.people.found.personal_dictionary, -1, -2)}
         if self.people.found.warps.shape[2]:
-            pace = np.log(np.maximum(np.gradient(self.own_times, axis=-1), SLOWEST))
-            curves = {"pace": pace, **curves}
+            curves = {"pace": -self.people.log_speeds, **curves}
         return {kind: score_curves(x, self.who, self.members) for kind, x in curves.items()}
 
     @cached_property
@@ -147,7 +140,7 @@ class Words:
 
     def durations(self, phase: Phase) -> Float[np.ndarray, " S"]:
         """Return how long everyone takes for a phase, in seconds."""
-        times = self.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
+        times = self.people.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
         return times[:, phase.stop] - times[:, phase.start]
 
     def _size(self, s: int, phase: Phase) -> float:
@@ -201,7 +194,8 @@ class Words:
         length = self.people.found.dictionary.shape[1]
         ends = [100 * u / (length - 1) for u in (phase.start, phase.stop)]
         seconds = [u / self.people.cohort.sfreq for u in (phase.start, phase.stop)]
-        which = f"atom {phase.atom}" if len(self.people.found.dictionary) > 1 else "the cycle"
+        names = self.people.atom_names
+        which = names[phase.atom] if len(names) > 1 else "the cycle"
         where = f"From {ends[0]:.0f} to {ends[1]:.0f} % of {which}"
         where += f" ({seconds[0]:.2f} to {seconds[1]:.2f} s in the picture)"
         channels = self.people.cohort.channels

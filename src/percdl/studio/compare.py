@@ -201,7 +201,7 @@ def _curves(people: People, side: Side, atom: int, channel: int) -> dict[str, An
     warp = channel if found.warps.shape[2] > 1 else 0
     curves = {"atoms": atoms}
     if found.warps.shape[2]:
-        curves["speeds"] = people.speeds[side.rows, atom, warp]
+        curves["speeds"] = np.exp(people.log_speeds[side.rows, atom, warp])
     described: dict[str, Any] = {"name": side.name}
     for name, values in curves.items():
         known = values[np.isfinite(values).all(1)]

@@ -6,6 +6,7 @@ const DASHES = ["solid", "dash", "dot", "dashdot", "longdash", "longdashdot"];
 const MARKERS = ["circle", "square", "diamond", "triangle-up", "x", "cross", "triangle-down"];
 const FAST = "#D55E00";
 const SLOW = "#0072B2";
+const NAMED = "#E69F00"; // behind what the sentences name
 const FLAGGED = "#B2182B"; // no colour of an atom
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");

@@ -48,11 +48,12 @@ let chosePerson = () => {};
 let listenToStudio = () => {};
 
 async function readPerson(s) {
-  const { words, personal, warps, speeds, departure, events, piece } = await findPerson(s);
+  const { words, personal, phases, times, speeds, departure, events, piece } = await findPerson(s);
   return {
     words,
+    phases,
     personal: await unpack(personal),
-    warps: await unpack(warps),
+    times: await unpack(times),
     speeds: (await unpack(speeds)).map((curve) => curve.map(Math.exp)),
     departure: departure && (await unpack(departure)),
     events: listEvents(events),

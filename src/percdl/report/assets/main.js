@@ -36,7 +36,7 @@ function asked() {
 }
 
 async function start() {
-  fillChoice("atom", Array.from({ length: nAtoms }, (_, k) => `atom ${k}`), "atom");
+  fillChoice("atom", report.atoms, "atom");
   fillChoice("channel", report.channels, "channel");
   buildTable();
   await readShared();

@@ -27,12 +27,26 @@ function drawOverview() {
   traces.push(line(times, common, "common atom, few people pass", faded(color, 0.45), thin));
   traces.push(line(times, well, "common atom", color, { width: 3, hoverinfo: "skip" }));
   traces.push(...landmarks(common, ({ time }) => time));
+  if (report.visits) traces.push(weights(visits));
   draw("overview-atom", traces, {
     xaxis: axis("time (s)"),
-    yaxis: axis(signalLabel(view.channel)),
+    ...weightAxes(),
     hovermode: "x", // a click anywhere picks a time
     shapes: picked.time === null ? [] : [pickedLine()],
   });
+}
+
+// Below the common atom: the share of people who pass each of its samples.
+function weights(visits) {
+  const look = { yaxis: "y2", fill: "tozeroy", fillcolor: faded(COLORS[0], 0.3), hoverinfo: "skip" };
+  return line(times, visits.map((share) => 100 * share), "share of people who pass", COLORS[0], { width: 1, ...look });
+}
+
+function weightAxes() {
+  const atom = axis(signalLabel(view.channel));
+  if (!report.visits) return { yaxis: atom };
+  const share = axis("weight", { domain: [0, 0.13], range: [0, 100], tickvals: [0, 100], ticksuffix: " %" });
+  return { yaxis: { ...atom, domain: [0.2, 1] }, yaxis2: { ...share, anchor: "x" } };
 }
 
 // The landmarks of the atom in view, on a curve of it; `at` gives the time of each.

@@ -161,7 +161,7 @@ function onsetMarks(events, channels) {
   const usual = events.filter(({ flagged }) => !flagged);
   const symbols = ["triangle-up", "diamond", "square", "circle"];
   const traces = Array.from({ length: nAtoms }, (_, k) => {
-    const name = nAtoms > 1 ? `start of atom ${k}` : "start of a cycle";
+    const name = nAtoms > 1 ? `start of ${plain(report.atoms[k])}` : "start of a cycle";
     return marks(usual.filter(({ atom }) => atom === k), name, pick(COLORS, k), pick(symbols, k));
   });
   traces.push(marks(events.filter(({ flagged }) => flagged), "flagged cycle", FLAGGED, "x"));

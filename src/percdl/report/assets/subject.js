@@ -73,40 +73,39 @@ function drawAtom() {
       line(times, scaled(inView(person.personal), size), "personal atom", COLORS[1], { width: 3 }),
       ...landmarks(scaled(inView(person.personal), size), ({ own }) => own[view.subject]),
     ]),
-    { xaxis: axis("time (s)"), yaxis: axis(signalLabel(view.channel)) },
+    { xaxis: axis("time (s)"), yaxis: axis(signalLabel(view.channel)), shapes: named("height", view.channel) },
   );
 }
 
-// The slow and the fast phases of a curve; values outside of a phase are gaps.
-function phases(speed, curve) {
-  const near = (test) => curve.map((value, i) => (speed.subarray(Math.max(0, i - 1), i + 2).some(test) ? value : NaN));
-  return {
-    fast: near((v) => v > report.tolerance),
-    slow: near((v) => v < 1 / report.tolerance),
-  };
+// The warp that acts on the channel in view.
+function warpInView() {
+  return report.n_warps > 1 ? view.channel : 0;
 }
 
-// The curve, among one per atom and warp, that acts on the channel in view.
+// The curve, among one per atom and warp, of the warp in view.
 function ofWarp(curves) {
-  return curves[view.atom * report.n_warps + (report.n_warps > 1 ? view.channel : 0)];
+  return curves[view.atom * report.n_warps + warpInView()];
+}
+
+// Behind a chart, the parts of the atom in view that the sentences name.
+function named(kind, row) {
+  const shown = person.phases.filter((phase) => phase.kind === kind && phase.atom === view.atom && phase.row === row);
+  const look = { fillcolor: faded(NAMED, 0.25), line: { width: 0 }, layer: "below" };
+  return shown.map(({ start, stop }) => bar(times[start], times[stop], look));
 }
 
 function drawWarp() {
   for (const figure of document.querySelectorAll(".warp")) figure.hidden = !report.n_warps;
   if (!report.n_warps) return;
-  const psi = scaled(ofWarp(person.warps), 1 / report.sfreq);
   const speed = ofWarp(person.speeds);
-  const shapes = phases(speed, psi);
-  const percent = Math.round(100 * (report.tolerance - 1));
+  const layout = { xaxis: axis("time of the population (s)"), shapes: named("pace", warpInView()) };
   draw(
     "subject-warp",
     emptyOr([
       line(times, times, "the population", theme().shared, { width: 1, dash: "dash" }),
-      line(times, psi, "as the population", theme().soft, { width: 4 }),
-      line(times, shapes.slow, `slower by ${percent}% or more`, SLOW, { width: 4 }),
-      line(times, shapes.fast, `faster by ${percent}% or more`, FAST, { width: 4 }),
+      line(times, scaled(ofWarp(person.times), 1 / report.sfreq), "this person", COLORS[1], { width: 3 }),
     ]),
-    { xaxis: axis("this person's time (s)"), yaxis: axis("the population's time (s)") },
+    { ...layout, yaxis: axis("this person's time (s)") },
   );
   const ones = times.map(() => 1);
   const fill = { width: 0, fill: "tonexty", hoverinfo: "skip" };
@@ -120,7 +119,7 @@ function drawWarp() {
       line(times, speed, "local speed", theme().text, { width: 2 }),
     ]),
     {
-      xaxis: axis("this person's time (s)"),
+      ...layout,
       yaxis: axis("local speed (population = 1)", {
         type: "log",
         range: SPEEDS.map(Math.log10),
@@ -140,12 +139,13 @@ function drawDeparture() {
   });
   // For each atom, first a curve per warp, then one per channel.
   const own = person.departure.slice(view.atom * (report.n_warps + nChannels));
-  const timing = own[report.n_warps > 1 ? view.channel : 0];
-  const traces = [two(2), two(-2), line(times, own[report.n_warps + view.channel], "personal atom", COLORS[1])];
-  if (report.n_warps) traces.push(line(times, timing, "local speed", COLORS[0], { dash: "dot" }));
+  const timing = own[warpInView()];
+  const traces = [two(2), two(-2), line(times, own[report.n_warps + view.channel], "personal atom (own time)", COLORS[1])];
+  if (report.n_warps) traces.push(line(times, timing, "local speed (population's time)", COLORS[0], { dash: "dot" }));
   const far = traces.some(({ y }) => y.some((z) => Math.abs(z) > FAR));
   draw("subject-departure", emptyOr(traces), {
     xaxis: axis("time (s)"),
+    shapes: [...named("pace", warpInView()), ...named("height", view.channel)],
     yaxis: axis(`standard deviations from ${report.groups.reference}`, far ? { range: [-FAR, FAR] } : {}),
   });
 }

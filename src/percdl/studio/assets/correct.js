@@ -28,7 +28,7 @@ function select(event) {
 
 function showEvent() {
   const event = selectedEvent();
-  const kind = event && nAtoms > 1 ? `atom ${event.atom}, ` : "";
+  const kind = event && nAtoms > 1 ? `${report.atoms[event.atom]}, ` : "";
   element("chosen-event").textContent = event
     ? `${kind}${(event.onset / report.sfreq).toFixed(3)} s, ${describeCycle(event)}`
     : `${signal.events.length} events`;

@@ -42,16 +42,32 @@ function landmarksInCycles(channel) {
 
 addTraces = (channels) => (signal.seen.run === 1 ? landmarksInCycles(channels[0]) : []);
 
-// Intervals between neighbouring landmarks in this person's usual cycle, in ms.
-addNumbers = () => {
-  const own = (report.marks ?? []).filter((mark) => mark.atom === view.atom && mark.own[view.subject] !== null);
-  own.sort((a, b) => a.own[view.subject] - b.own[view.subject]);
-  return own.slice(1).map((mark, i) => ({
-    label: `${own[i].name} to ${mark.name}`,
-    title: "Interval between two landmarks in this person's usual cycle",
-    text: `${(1000 * (mark.own[view.subject] - own[i].own[view.subject])).toFixed(0)} ms`,
+// The time between neighbouring landmarks of an atom in everyone's usual cycle, in ms.
+function intervals(atom) {
+  const marks = (report.marks ?? []).filter((mark) => mark.atom === atom).sort((a, b) => a.time - b.time);
+  return marks.slice(1).map((mark, i) => ({
+    name: `${marks[i].name} to ${mark.name}`,
+    own: mark.own.map((t, s) => (t === null || marks[i].own[s] === null ? null : 1000 * (t - marks[i].own[s]))),
   }));
-};
+}
+
+addNumbers = () =>
+  intervals(view.atom)
+    .filter(({ own }) => own[view.subject] !== null)
+    .map(({ name, own }) => ({
+      label: name,
+      title: "Interval between two landmarks in this person's usual cycle",
+      text: `${own[view.subject].toFixed(0)} ms`,
+    }));
+
+// Such as "heel to toe: 612 ms (540 to 700 in 90 % of 150 recordings)".
+function describeInterval({ name, own }) {
+  const known = Float64Array.from(own.filter((t) => t !== null)).sort();
+  if (!known.length) return `${name}: in no recording`;
+  const [low, high] = [0.05, 0.95].map((share) => readAt(known, share * (known.length - 1)));
+  const around = known.length > 1 ? ` (${low.toFixed(0)} to ${high.toFixed(0)} in 90 % of ${known.length} recordings)` : "";
+  return `${name}: ${median(known).toFixed(0)} ms${around}`;
+}
 
 const saveMark = guarded(async () => {
   const marks = await ask("mark", {
@@ -84,10 +100,12 @@ function listMarks() {
     button.addEventListener("click", () => removeMark(name));
     const item = document.createElement("li");
     item.className = "tools";
-    item.append(`${name}: ${time.toFixed(3)} s${nAtoms > 1 ? `, atom ${atom}` : ""}${channel ? `, ${channel}` : ""} `, button);
+    item.append(`${name}: ${time.toFixed(3)} s${nAtoms > 1 ? `, ${report.atoms[atom]}` : ""}${channel ? `, ${channel}` : ""} `, button);
     return item;
   });
-  element("marks").replaceChildren(...items);
+  const between = Array.from({ length: nAtoms }, (_, atom) => intervals(atom)).flat();
+  const texts = between.map((own) => Object.assign(document.createElement("li"), { textContent: describeInterval(own) }));
+  element("marks").replaceChildren(...items, ...texts);
 }
 
 // What each button of the export writes: command, and options of the files.
