@@ -48,7 +48,8 @@ def test_named_atoms_have_their_names_on_pages(model150, cohort150):
 def test_the_weight_of_a_sample_is_the_share_of_people_who_pass_it(report150, model150):
     shares = np.array(content_of(report150)["visits"])
     for k, u in np.ndindex(shares.shape):
-        near = [np.abs(psi - u).min() < 1 for psi in model150.warps_[:, k, 0]]
+        known = [psi for psi in model150.warps_[:, k, 0] if np.isfinite(psi).all()]
+        near = [np.abs(psi - u).min() < 1 for psi in known]
         assert shares[k, u] == pytest.approx(np.mean(near), abs=1e-3)
 
 

@@ -246,7 +246,7 @@ def test_the_parts_that_the_sentences_name_are_shaded(visit, report150, model150
     assert shapes
     shown = [x for x in phases if x.atom == phases[0].atom]
     ends = [(x.start / 100, x.stop / 100) for x in shown]
-    assert [(shape["x0"], shape["x1"]) for shape in shapes] == pytest.approx(ends)
+    np.testing.assert_allclose([(shape["x0"], shape["x1"]) for shape in shapes], ends)
     texts = seen.page.inner_text("#words")
     for start, stop in ends:
         assert f"({start:.2f} to {stop:.2f} s in the picture)" in texts

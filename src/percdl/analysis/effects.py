@@ -113,7 +113,7 @@ def invert_warps(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K 
     return inverse
 
 
-def log_speed(own_time: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C L"]:
+def log_speed(own_time: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:
     """Return the logarithm of the local speed at each phase, from when people reach it."""
     with np.errstate(invalid="ignore"):
         return -np.log(np.maximum(np.gradient(own_time, axis=-1), SLOWEST))
