@@ -51,9 +51,7 @@ def measure(script: Path, quick: bool = False) -> Iterator[Claim]:
 def machine_kind() -> str:
     """Ask another process: JAX would keep most of the memory of a GPU from the claims."""
     command = [sys.executable, "-m", "benchmarks.origin"]
-    return subprocess.run(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
-    ).stdout.strip()
+    return subprocess.check_output(command, cwd=ROOT, text=True).strip()
 
 
 def store(results: Path, name: str, claims: list[Claim]) -> None:
