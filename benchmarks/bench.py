@@ -9,11 +9,6 @@ not added, and the exit status is 1.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -29,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks import Absent, cohorts, gpu, history, limit, probe
 from benchmarks.cohorts import Problem
 from benchmarks.history import Figure, Row
+from benchmarks.origin import ROOT, commit, machine_kind
 from benchmarks.timing import exponent, fit_seconds, follow, say, warm_seconds
 from percdl.experiments.study import as_printed
 
@@ -37,7 +33,6 @@ MOST_PLAIN, MOST_DEFAULT, MOST_EXPONENT, MOST_MEMORY = 3.5, 6.0, 1.05, 1.0
 # disk, and `personalize` of two other people.
 MOST_FIRST, MOST_STORED, MOST_PERSONALIZE = 25.0, 4.0, 1.0
 N_INIT = N_PERSO = 5
-ROOT = Path(__file__).resolve().parents[1]
 HISTORY, PAGE = ROOT / "benchmarks" / "history.csv", ROOT / "docs" / "benchmarks.md"
 
 
@@ -187,36 +182,6 @@ def _or_reason(
     yield from against_the_limit(problem, repeats)
 
 
-def machine_kind() -> str:
-    """Return the name of the GPU that JAX finds, or else of the processor, with its cores."""
-    import jax
-
-    device = jax.devices()[0]
-    if device.platform != "cpu":
-        return device.device_kind
-    described = _output("lscpu") if shutil.which("lscpu") else ""
-    model = re.search(r"^Model name:\s*(.+)$", described, re.MULTILINE)
-    name = model[1] if model else platform.processor() or "unknown processor"
-    return f"{platform.machine()} {name} {os.cpu_count()} cores"
-
-
-def commit() -> str:
-    """Return the commit that is measured, with a plus if the sources have changed since.
-
-    Without git or a repository, the environment variable ``PERCDL_COMMIT``.
-    """
-    try:
-        name = _output("git", "rev-parse", "--short=7", "HEAD")
-        return name + ("+" if _output("git", "status", "--porcelain", "src") else "")
-    except (OSError, subprocess.CalledProcessError):
-        return os.environ.get("PERCDL_COMMIT", "unknown")
-
-
-def _output(*command: str) -> str:
-    done = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    return done.stdout.strip()
-
-
 def measure(names: list[str], sizes: Sizes) -> list[Figure]:
     """Measure groups of figures and print the table."""
     from rich.console import Console
@@ -252,7 +217,7 @@ def record(figures: list[Figure], accept: bool) -> list[tuple[Row, Row]]:
     rows = history.append(rows, [row for row in new if row not in rejected])
     HISTORY.write_text(history.dump(rows), encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(history.update_page(page, rows), encoding="utf-8")
+    PAGE.write_text(history.update_page(page, history.render(rows)), encoding="utf-8")
     return worse
 
 

@@ -103,10 +103,10 @@ def render(rows: Iterable[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def update_page(page: str, rows: Iterable[Row]) -> str:
-    """Return a page of the documentation with the table between its two markers."""
-    before, _, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not end:
-        raise ValueError(f"The page needs the markers {BEGIN.strip()} and {END.strip()}.")
-    return f"{before}{BEGIN}{render(rows)}{END}{after}"
+def update_page(page: str, table: str, begin: str = BEGIN, end: str = END) -> str:
+    """Return a page of the documentation with a table between two markers."""
+    before, _, rest = page.partition(begin)
+    _, found, after = rest.partition(end)
+    if not found:
+        raise ValueError(f"The page needs the markers {begin.strip()} and {end.strip()}.")
+    return f"{before}{begin}{table}{end}{after}"

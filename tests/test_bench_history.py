@@ -73,18 +73,19 @@ def test_the_table_has_the_last_row_of_each_figure_and_machine(history, row):
 
 def test_the_page_changes_between_its_markers_only(history, row):
     page = f"before\n{history.BEGIN}old\n{history.END}after\n"
-    once = history.update_page(page, [row])
-    assert once == f"before\n{history.BEGIN}{history.render([row])}{history.END}after\n"
-    assert history.update_page(once, [row]) == once
+    table = history.render([row])
+    once = history.update_page(page, table)
+    assert once == f"before\n{history.BEGIN}{table}{history.END}after\n"
+    assert history.update_page(once, table) == once
     with pytest.raises(ValueError, match="needs the markers"):
-        history.update_page("no markers", [row])
+        history.update_page("no markers", table)
 
 
 def test_the_documentation_is_in_step_with_the_history(history):
     rows = history.parse((ROOT / "benchmarks" / "history.csv").read_text(encoding="utf-8"))
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert len({row.key for row in rows}) == len(rows)
-    assert history.update_page(page, rows) == page
+    assert history.update_page(page, history.render(rows)) == page
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """The claims are found, can be run, and a claim that falls short fails the run."""
 
 import importlib
+import json
 import re
 import runpy
 from pathlib import Path
@@ -93,6 +94,44 @@ def test_a_script_that_measures_nothing_fails_the_run(runner, claims_of, capsys,
 def test_absent_data_are_no_failure(runner, claims_of, capsys):
     assert runner.main([], claims_of(far=ABSENT)) == 0
     assert "far: far | as documented | no such data | skipped" in capsys.readouterr().out
+
+
+def test_the_last_results_of_each_script_are_kept(runner, claims_of):
+    def figures(folder):
+        results = json.loads((folder / runner.RESULTS).read_text(encoding="utf-8"))
+        assert list(results) == sorted(results)
+        return {name: [c["figure"] for c in one["checks"]] for name, one in results.items()}
+
+    folder = claims_of(good=CLAIM.format(size=1), bad=CLAIM.format(size=3))
+    runner.main([], folder)
+    assert figures(folder) == {"bad": ["3", "3"], "good": ["1", "3"]}
+    claims_of(good=CLAIM.format(size=4), bad=ABSENT)
+    runner.main(["--quick"], folder)
+    runner.main(["bad"], folder)
+    assert figures(folder) == {"bad": ["3", "3"], "good": ["1", "3"]}
+    runner.main(["good"], folder)
+    assert figures(folder) == {"bad": ["3", "3"], "good": ["4", "3"]}
+
+
+def test_the_documentation_is_in_step_with_the_results(runner):
+    script = runpy.run_path(str(ROOT / "docs" / "make_claims.py"))
+    assert script["PAGE"].read_text(encoding="utf-8") == script["render"]()
+    results = json.loads((FOLDER / runner.RESULTS).read_text(encoding="utf-8"))
+    assert set(results) <= set(runner.discover())
+
+
+def test_a_script_of_many_checks_lists_those_that_fall_short():
+    script = runpy.run_path(str(ROOT / "docs" / "make_claims.py"))
+    checks = [
+        {"name": f"c|{i}", "target": "<b>", "figure": "1", "holds": bool(i)}
+        for i in range(script["MOST_LISTED"])
+    ]
+    beside = {"name": "d", "target": None, "figure": "2", "holds": None}
+    listed = script["list_checks"]
+    assert [str(row) for row in listed([checks[0], beside])] == [r"c\|0 | \<b> | 1 | NO"]
+    assert [str(row) for row in listed([beside])] == ["d | - | 2 | for comparison"]
+    assert len(listed(checks)) == len(checks)
+    assert [row.verdict for row in listed([*checks, checks[1]])] == ["NO", "yes"]
 
 
 def test_an_unknown_name_lists_the_others(runner, claims_of, capsys):

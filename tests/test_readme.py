@@ -1,7 +1,7 @@
 """The code of the README runs, its links exist, and it stays short."""
 
+import json
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,46 +15,56 @@ def test_it_is_short():
     assert len(README.splitlines()) <= 120
 
 
-# The figures of the table of results, and the claim that each was recorded for.
-RECORDED = {
-    "0.016": "recovery",
-    "1.20": "recovery",
-    "99.2 %": "gait_segmentation",
-    "0.005": "gait_segmentation",
-    "98.5 %": "automatic",
-    "0.021": "automatic",
-    "97.7 %": "automatic",
-    "0.015": "automatic",
-    "1.133": "gait_errors",
-    "1.164": "gait_errors",
-    "0.7005": "ecg_errors",
-    "0.831": "ecg_auc",
-    "0.801": "ecg_auc",
-    "0.875": "ecg_auc",
-    "0.887": "ecg_auc",
-}
+# Where each figure of the table of results comes from, in the order of the table: a claim, the
+# beginning of a check, and which of its numbers.
+SOURCES = [
+    ("recovery", "S = 1024: distance", 1),
+    ("recovery", "S = 1024: distance", 0),
+    ("gait_segmentation", "sensitivity", 0),
+    ("gait_segmentation", "false positives", 0),
+    ("automatic", "gait: sensitivity", 2),
+    ("automatic", "gait: false positives", 1),
+    ("automatic", "gait: sensitivity", 1),
+    ("automatic", "gait: false positives", 0),
+    ("gait_errors", "gait, PerCDL / IndCDL", 0),
+    ("gait_errors", "gait, PerCDL / IndCDL, default rounds", 0),
+    ("ecg_errors", "ECG, PerCDL / PopCDL", 0),
+    ("ecg_auc", "ECG, AUC, warps 4 x 7", 0),
+    ("ecg_auc", "ECG, AUC, warps 4 x 7 at defaults, official folds", 0),
+    ("ecg_auc", "ECG, AUC, warps 4 x 14;", 0),
+    ("ecg_auc", "ECG, AUC, warps 4 x 14 and modulation", 0),
+]
 
 
-def recorded_numbers(name):
-    """Return the numbers of a claim in docs/benchmarks.md."""
-    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
-    measured = page.partition("### Measured")[2]
-    parts = re.split(r"\n\n|\n(?=\| `)", measured)
-    following = [b for a, b in pairwise(parts) if f"ONLY={name}`" in a]
-    text = "\n".join([part for part in parts if f"`{name}`" in part] + following)
-    return [float(number) for number in re.findall(r"\d+\.\d+(?:e-\d+)?", text)]
+def last_check(claim, beginning):
+    results = json.loads((ROOT / "benchmarks/claims/results.json").read_text(encoding="utf-8"))
+    return next(c for c in results[claim]["checks"] if c["name"].startswith(beginning))
 
 
-def test_every_figure_of_the_results_was_recorded():
+def numbers(text):
+    return re.findall(r"-?\d+(?:\.\d+)?(?:e-\d+)?", text)
+
+
+def rounded(value, like):
+    """A value as a figure is written, maybe in percent."""
+    number, _, percent = like.partition(" ")
+    digits = len(number.partition(".")[2])
+    return f"{100 * value:.{digits}f} %" if percent else f"{value:.{digits}f}"
+
+
+def test_the_results_are_those_of_the_last_run_and_limits_that_are_missed_are_named():
     table = README.partition("## Results")[2].partition("\n\\*")[0]
-    cells = [row.split("|")[3] for row in table.splitlines() if row.startswith("|")][2:]
-    figures = [found for cell in cells for found in re.findall(r"\d+\.\d+(?: %)?", cell)]
-    assert sorted(figures) == sorted(RECORDED)
-    for figure, name in RECORDED.items():
-        number, _, percent = figure.partition(" ")
-        digits = len(number.partition(".")[2])
-        values = [100 * x if percent else x for x in recorded_numbers(name)]
-        assert any(f"{x:.{digits}f}" == number for x in values), f"{figure} is not in {name}"
+    rows = [row.split("|") for row in table.splitlines() if row.startswith("|")][2:]
+    sources = iter(SOURCES)
+    for *_, here, settings, _ in rows:
+        missed = set()
+        for written in re.findall(r"\d+\.\d+(?: %)?", here):
+            claim, beginning, place = next(sources)
+            check = last_check(claim, beginning)
+            assert written == rounded(float(numbers(check["figure"])[place]), like=written)
+            missed |= set(numbers(check["target"])) if check["holds"] is False else set()
+        assert set(re.findall(r"limit of (\d+\.\d+)", settings)) == missed
+    assert list(sources) == []
 
 
 @pytest.mark.slow

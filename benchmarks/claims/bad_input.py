@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -79,10 +80,9 @@ def _fit(last: np.ndarray | None = None, sfreq: Any = 100, **changes: Any) -> Pe
 
 
 def _read_text() -> Any:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "notes.percdl"
-        path.write_text("not a model")
-        return load(path)
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        Path("notes.percdl").write_text("not a model")
+        return load("notes.percdl")
 
 
 CASES = (

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import astuple
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -57,13 +59,14 @@ def _gaps(family: Family, n_problems: int, seed: int) -> np.ndarray:
     x, lengths, observed, atoms = _draw(family, n_problems, np.random.default_rng(seed))
     mask = None if family.mask == 0 else observed.astype(float)
     signals = Signals(x, lengths.astype(np.int32), mask)
+    solve = partial(in_double, jax.jit(encode, static_argnames="rules"), signals, atoms)
+    coded = {penalty: solve(np.float64(penalty), rules=family.rules) for penalty in PENALTIES}
     gaps = []
-    for penalty in PENALTIES:
-        program = jax.jit(encode, static_argnames="rules")
-        events, gain = in_double(program, signals, atoms, np.float64(penalty), rules=family.rules)
-        for s, n in enumerate(lengths):
-            seen = np.broadcast_to(observed[s, :n], x[s, :n].shape)
-            best = naive.codes(x[s, :n], atoms[s], penalty, seen, *family.rules)[0][0]
+    for s, n in enumerate(lengths):
+        seen = np.broadcast_to(observed[s, :n], x[s, :n].shape)
+        every = naive.codes(x[s, :n], atoms[s], seen, *astuple(family.rules)[:3])
+        for penalty, (events, gain) in coded.items():
+            best = naive.best_codes(every, penalty)[0][0]
             code = [e for e in zip(*(part[s] for part in events[:3]), strict=True) if e[2] != 0]
             ours = naive.cost(x[s, :n], atoms[s], penalty, seen, code)
             reported = np.sum(x[s] ** 2) - gain[s]
