@@ -86,8 +86,8 @@ def test_from_files_to_a_marked_and_exported_model_by_clicks(visit, folder):
     # The table of people is read: their ages are shown, and two visits have a retest error.
     ages = dict(zip(seen.column("Subject"), seen.column("age"), strict=True))
     assert ages == {"Ada": "61", "Bo": "61", "Cy": "47", "Di": "47"}
-    page.select_option("#first", "person:Ada")
-    page.select_option("#second", "person:Bo")
+    page.select_option("#first", "recording:Ada")
+    page.select_option("#second", "recording:Bo")
     page.wait_for_function(
         """() => document.querySelectorAll("#compare-numbers th")[1]?.textContent === "Ada"
             && document.querySelectorAll("#compare-numbers th")[2].textContent === "Bo" """
@@ -333,8 +333,8 @@ def test_everyone_is_compared_with_the_group_that_was_chosen(visit, folder):
 
 def test_two_sides_are_compared(visit):
     seen = open_model(visit)
-    seen.page.select_option("#first", "person:Ada")
-    seen.page.select_option("#second", "person:Bo")
+    seen.page.select_option("#first", "recording:Ada")
+    seen.page.select_option("#second", "recording:Bo")
     seen.page.wait_for_function(
         """() => document.getElementById('compare-words').textContent
             .includes('No one was recorded twice')"""

@@ -1,11 +1,5 @@
 // Two people, two visits, a person and a group, or two groups.
 
-function listSides() {
-  const groups = report.groups.names.map((name) => [`group: ${name}`, `group:${name}`]);
-  const people = report.columns[0].values.map((name) => [name, `person:${name}`]);
-  return [["everyone", "everyone"], ...groups, ...people];
-}
-
 const compareSides = guarded(async () => {
   const asked = { first: element("first").value, second: element("second").value, atom: view.atom, channel: view.channel };
   const turn = (compareSides.turn = Symbol("turn"));
@@ -44,9 +38,9 @@ const saveReference = guarded(async () => {
 
 function listenToComparison() {
   element("reference")?.addEventListener("change", saveReference);
-  const sides = listSides();
-  for (const [id, chosen] of [["first", `person:${subjectId(view.subject)}`], ["second", sides.length > report.n_subjects + 1 ? sides[1][1] : "everyone"]]) {
-    element(id).replaceChildren(...sides.map(([text, value]) => new Option(text, value)));
+  const second = report.groups.names.length ? `group:${report.groups.names[0]}` : "everyone";
+  for (const [id, chosen] of [["first", `recording:${subjectId(view.subject)}`], ["second", second]]) {
+    element(id).replaceChildren(...report.sides.map(([text, value]) => new Option(text, value)));
     element(id).value = chosen;
     element(id).addEventListener("change", compareSides);
   }
