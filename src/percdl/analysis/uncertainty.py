@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis.checks import check_fitted_on, check_level, has_own_windows
+from percdl.analysis.effects import SLOWEST
 from percdl.analysis.linearization import Linearization
 from percdl.exceptions import InvalidParameterError
 from percdl.steps.csc_l1 import L1Coder
@@ -128,6 +129,30 @@ class Uncertainty:
         """Return the two ends (S, K, C, L) of bands of warps, in samples; see `atom_band`."""
         maxima = self._maxima[1] if simultaneous else None
         return self._band(self.warps, self.warp_se, level, maxima)
+
+    def half_widths(
+        self, subject: int, atom: int, level: float = 0.95
+    ) -> tuple[Float[np.ndarray, "L P"], Float[np.ndarray, "C L"]]:
+        """Return half widths of the bands of one person, sample by sample.
+
+        The first is that of `personal_band`, the second that of the logarithm of the local speed,
+        the derivative of the warp. NaN without the atom. Cost O((L P)^3).
+        """
+        check_level(level)
+        linear, warps = self.linear[atom], self.warps[subject, atom]
+        order = [person.index for person in linear.people]
+        if subject not in order:
+            return np.full(self.dictionary.shape[1:], np.nan), np.full(warps.shape, np.nan)
+        known = order.index(subject), self.atom_covariance[atom], self.misfit[atom]
+        own, warp = linear.of_person(*known)
+        n, length = warps.shape
+        blocks = warp.reshape(n, length, n, length)[np.arange(n), :, np.arange(n)]
+        differentiate = np.gradient(np.eye(length), axis=0)
+        variance = np.einsum("ij,cjk,ik->ci", differentiate, blocks, differentiate)
+        speed = np.maximum(np.gradient(warps, axis=-1), SLOWEST)
+        q = stdtrit(self.dof, 0.5 + level / 2)
+        half = q * _standard_errors(own).reshape(self.dictionary.shape[1:])
+        return half, q * np.sqrt(np.maximum(variance, 0)) / speed
 
     def _band(self, estimate, error, level: float, maxima: Any):
         """Return ``estimate -+ q error``, q a quantile of Student's t or of the maximum."""
