@@ -60,7 +60,8 @@ def test_a_person_is_unusual_outside_of_95_percent_of_the_others(own, seed):
 
 
 def test_groups_differ_by_a_rank_test():
-    (said,) = words([*range(10), *range(30, 40)], [A, B])
+    said, corrected = words([*range(10), *range(30, 40)], [A, B])
+    assert corrected.startswith("No p value is corrected")
     assert "median 4.5 per minute in a, 34.5 in b" in said
     assert "10 and 10 people" in said
     (said,) = words([*range(10), *range(10)], [A, B])
@@ -117,7 +118,7 @@ def test_groups_of_the_same_people_are_compared_as_pairs():
     rng = np.random.default_rng(0)
     values = 100 * rng.normal(size=10)
     changed = [*values, *(values[::-1] + 1 + 1e-4 * rng.normal(size=10))]
-    who, said = words(changed, set_apart(after, before))
+    who, said, _ = words(changed, set_apart(after, before))
     assert who == "Only the 10 people in both groups are compared, as pairs."
     assert "(+1" in said
     assert "signed-rank p = 0.002, 10 pairs" in said  # 2 of the 2^10 signs

@@ -67,8 +67,8 @@ def plot_group_comparison(
     style.check_position(channel, curves.shape[2], "channel")
     if band not in BANDS:
         raise InvalidParameterError(f"`band={band!r}` must be one of {', '.join(BANDS)}.")
-    shown = curves[:, :, [channel]]
-    summaries = summarize_groups(shown, groups_of(groups, len(curves)), persons)
+    who = None if persons is None else list(persons)
+    summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)), who)
     ax, time, label = style.time_axes(ax, curves.shape[1], sfreq)
     for index, (name, group) in enumerate(summaries.items()):
         tint, line, _ = style.look(index)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 # Usual names of reference groups; the first that a cohort has is used.
 USUAL_REFERENCES = ("healthy", "control", "controls", "normal", "norm", "reference")
+VARIATION = "Coefficient of variation of the intervals, pauses left out: 0 is perfectly regular."
 # Most columns of the metadata in the table.
 MOST_COLUMNS = 8
 LEVEL = 0.05
@@ -323,13 +324,10 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         columns.append(_column("percentile", "Pct", title, deviation.percentile, 0))
     n_atoms = len(people.found.dictionary)
     if n_atoms == 1:
-        title = (
-            "Coefficient of variation of the intervals, pauses left out: 0 is perfectly regular"
-        )
         counts = table["n_activations"]
         columns += [
             _column("cadence", "Per min", f"Cycles per minute: {RATE[:-1]}", table["cadence"], 1),
-            _column("variability", "CV (%)", title, 100 * table["interval_cv"], 1),
+            _column("variability", "CV (%)", VARIATION[:-1], 100 * table["interval_cv"], 1),
             _column("cycles", "Cycles", "Number of cycles found", counts, 0),
         ]
     for k in range(n_atoms) if n_atoms > 1 else ():

@@ -14,13 +14,21 @@ from scipy.stats import mannwhitneyu, wilcoxon
 
 from percdl.analysis import average_persons, measure_reliability
 from percdl.analysis.effects import invert_warps
+from percdl.estimators.summary import RATE
 from percdl.exceptions import InvalidParameterError
-from percdl.report.people import People
+from percdl.report.people import VARIATION, People
 from percdl.report.words import FEWEST, LEVEL, rank
 from percdl.signals.recording import abbreviate
 from percdl.studio.project import RefusedError
 
 EVERYONE = "everyone"
+# Explanations of the columns of numbers.
+SIDE = "Group: median over its people. Person with several recordings: their mean."
+DIFFERENCE = "First less second. Of pairs: the median of their differences."
+RETEST = (
+    "95 % of the differences between two recordings of an unchanged person are smaller. Known if "
+    "people were recorded twice."
+)
 # Parts of the cycle whose durations are compared.
 N_PHASES = 5
 
@@ -120,9 +128,16 @@ def compare(people: People, first: str, second: str, atom: int, channel: int) ->
     table = measure_people(people, atom)
     errors = find_retest_errors(people, table)
     names = [_label(people, side) for side in sides]
+    about = ["" if len(side.rows) == 1 else SIDE for side in sides]
     return {
         "words": list(describe_differences(table, sides, errors)),
-        "header": ["", *names, "difference", "retest error"],
+        "header": [
+            *zip(
+                ["", *names, "difference", "retest error"],
+                ["", *about, DIFFERENCE, RETEST],
+                strict=True,
+            )
+        ],
         "rows": [_row(str(name), x, sides, errors) for name, x in table.items()],
         "curves": [
             {"name": name, **_curves(people, side, atom, channel)}
@@ -135,7 +150,7 @@ def _label(people: People, side: Side) -> str:
     """Return the name of a side, with its number of people and recordings."""
     if len(side.rows) == 1:
         return side.name
-    if side.is_one:
+    if side.people == {side.name}:
         return f"{side.name}, {len(side.rows)} recordings"
     return f"{side.name}, {people.say_size(side.rows)}"
 
@@ -187,6 +202,8 @@ def describe_differences(
     ]
     said = [sentence for sentence in sentences if sentence]
     yield from said
+    if said and not (first.is_one or second.is_one):
+        yield f"No p value is corrected for the {table.shape[1]} numbers that were tested."
     small = min(sides, key=lambda side: np.inf if side.is_one else len(side.people))
     if first.is_one and second.is_one and errors is None:
         yield (
@@ -248,13 +265,12 @@ def _compare_groups(quantity: str, unit: str, values: np.ndarray, sides: list[Si
         test, number = "Mann-Whitney", f"{len(a)} and {len(b)} people"
     if min(len(a), len(b)) < FEWEST or (is_paired(sides) and np.array_equal(a, b)):
         return ""
-    p = float((wilcoxon(a - b) if is_paired(sides) else mannwhitneyu(a, b)).pvalue)
-    if p >= 1 - LEVEL:
+    done: Any = wilcoxon(a - b) if is_paired(sides) else mannwhitneyu(a, b)
+    if done.pvalue >= 1 - LEVEL:
         return ""
     return (
         f"{quantity}: median {np.median(a):.3g} {unit} in {first.name}, {np.median(b):.3g} in "
-        f"{second.name} ({_change(a, b, sides):+.3g}; {test} p = {p:.2g}, {number}, not corrected "
-        "for the number of comparisons)."
+        f"{second.name} ({_change(a, b, sides):+.3g}; {test} p = {done.pvalue:.2g}, {number})."
     )
 
 
@@ -265,34 +281,69 @@ def _change(a: np.ndarray, b: np.ndarray, sides: list[Side]) -> float:
 
 def _row(
     name: str, column: pd.Series, sides: list[Side], errors: dict[str, float] | None
-) -> list[str]:
+) -> list[tuple[str, str]]:
+    """Return the cells of a number, each with its explanation."""
     a, b = (side.average(column.to_numpy(float)) for side in sides)
     error = np.nan if errors is None else errors.get(name, np.nan)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # a side without the atom
         numbers = [float(np.nanmedian(a)), float(np.nanmedian(b)), _change(a, b, sides), error]
-    return [name, *(f"{x:.3g}" if np.isfinite(x) else "unknown" for x in numbers)]
+    cells = [f"{x:.3g}" if np.isfinite(x) else "unknown" for x in numbers]
+    return [(name, _explain(name)), *((cell, "") for cell in cells)]
+
+
+def _explain(name: str) -> str:
+    known = {"rate (per minute)": RATE, "variation of intervals (%)": VARIATION}
+    if name.startswith("duration of "):
+        return "Time that a person takes for this part of the cycle of the population."
+    return known.get(name, "Time between two landmarks in the usual cycle of a person.")
 
 
 def _curves(people: People, side: Side, atom: int, channel: int) -> dict[str, Any]:
-    """Return means of the cycle and of the local speed, and bands of one standard deviation."""
+    """Return means of the cycle and of the local speed, and their bands.
+
+    The band of a group is one standard deviation between people, that of a person the 95 %
+    confidence band, if it is known.
+    """
     found = people.found
     warp = channel if found.warps.shape[2] > 1 else 0
     curves = {"atoms": people.sizes[atom] * found.personal_dictionary[:, atom, :, channel]}
     if found.warps.shape[2]:
         curves["speeds"] = np.log(people.speeds[:, atom, warp])
+    sure = _half_widths(people, side, atom)
     described: dict[str, Any] = {}
     for name, values in curves.items():
         means = side.average(values)
         known = means[np.isfinite(means).all(1)]
-        if len(known):
-            back = np.exp if name == "speeds" else np.asarray
-            mean, sd = known.mean(0), known.std(0, ddof=min(1, len(known) - 1))
-            described[name] = {"mean": _numbers(back(mean))}
-            if len(known) > 1:
-                ends = {"low": back(mean - sd), "high": back(mean + sd)}
-                described[name] |= {side: _numbers(values) for side, values in ends.items()}
+        if not len(known):
+            continue
+        back, mean, half = np.exp if name == "speeds" else np.asarray, known.mean(0), None
+        if len(known) > 1:
+            half = known.std(0, ddof=1)
+        elif sure:
+            half = sure[1][warp] if name == "speeds" else people.sizes[atom] * sure[0][:, channel]
+        described[name] = {"mean": _numbers(back(mean))}
+        if half is not None:
+            described[name] |= {
+                "low": _numbers(back(mean - half)),
+                "high": _numbers(back(mean + half)),
+            }
     return described
+
+
+def _half_widths(people: People, side: Side, atom: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the half widths of the bands of one person, None for groups and without errors.
+
+    Errors of several recordings may all have one sign, so that of their mean is their mean.
+    """
+    if not side.is_one or isinstance(people.uncertainty, str):
+        return None
+    known = side.rows[people.found.n_activations[side.rows, atom] > 0]
+    if not len(known):
+        return None
+    halves = [people.uncertainty.half_widths(int(s), atom) for s in known]
+    atoms, speeds = (np.mean(part, axis=0) for part in zip(*halves, strict=True))
+    return atoms, speeds
 
 
 def _numbers(values: np.ndarray) -> list[float]:
