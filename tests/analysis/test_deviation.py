@@ -11,7 +11,7 @@ from sklearn.covariance import OAS
 
 from percdl import Cohort, TimeWarp
 from percdl.analysis import estimate_uncertainty, measure_deviation
-from percdl.analysis.deviation import describe_people, distances
+from percdl.analysis.deviation import _rank, describe_people, distances
 from percdl.analysis.effects import invert_warps, log_speed
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
@@ -227,6 +227,18 @@ def test_percentile_counts_the_other_members_that_are_nearer():
     for s in range(40):
         others = [index[r] for r in range(30) if r != s]
         assert_allclose(found.percentile[s], 100 * np.mean(np.array(others) < index[s]))
+
+
+def test_percentile_counts_persons_however_often_recorded():
+    persons = np.arange(40) // 2  # two recordings each
+    found = measure_deviation(seen_through(some_params()), GROUPS, "healthy", persons=persons)
+    for s in range(40):
+        pairs = [found.index[[2 * p, 2 * p + 1]] for p in range(15) if p != persons[s]]
+        expected = 100 * np.mean(np.array(pairs) < found.index[s])
+        assert_allclose(found.percentile[s], expected)
+    index, members = np.r_[found.index, np.tile(found.index[:2], 3)], np.arange(46) % 40 < 30
+    more = _rank(index, np.r_[persons, np.zeros(6, int)], members)
+    assert_allclose(more[:40], found.percentile)
 
 
 def test_an_atom_never_seen_is_unknown_and_the_others_still_count():

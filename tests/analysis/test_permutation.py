@@ -259,3 +259,27 @@ def test_bad_settings_are_refused_in_words():
     groups = ["a", "b"] + ["a"] * 9 + ["b"] * 9
     with pytest.raises(InvalidParameterError, match="'0' belongs to groups 'a' and 'b'"):
         compare_groups(some_curves(), groups, persons=persons)
+
+
+def test_other_groups_of_a_person_do_not_matter():
+    curves, persons = some_curves(), [*range(20), 0, 1, 2]
+    more = np.concatenate([curves, curves[:3]])
+    found = compare_groups(more, [*GROUPS, "c", None, "c"], "b", "a", persons=persons)
+    assert places(found) == places(compare_groups(curves, GROUPS, "b", "a", persons=range(20)))
+
+
+def test_near_copies_of_recordings_do_not_make_groups_differ():
+    rng, p_values = np.random.default_rng(0), []
+    persons, groups = np.repeat(np.arange(16), 10), np.repeat(["a", "b"], 80)
+    for _ in range(100):
+        features = np.repeat(rng.normal(size=(16, 1)), 10, 0) + 0.01 * rng.normal(size=(160, 1))
+        done = [
+            percdl.analysis.compare_parameters(
+                features, groups, persons=who, n_permutations=100
+            ).p_value[0]
+            for who in (persons, None)
+        ]
+        p_values.append(done)
+    right, wrong = (np.array(p_values) < 0.05).mean(0)
+    assert right <= 0.12  # at most 0.05, and three standard errors
+    assert wrong > 0.3

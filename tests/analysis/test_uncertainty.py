@@ -10,12 +10,13 @@ import pytest
 import scipy.linalg
 import small_models
 import toy
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from percdl import Cohort, Compose, Huber, L0Coder, PerCDL, Rotation, TimeWarp
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
+from percdl.analysis.effects import invert_warps, log_speed
 from percdl.analysis.linearization import Linearization
 from percdl.analysis.uncertainty import _draw_maxima
 from percdl.exceptions import InvalidParameterError
@@ -267,6 +268,20 @@ def test_bands_widen_with_the_level(model, cohort):
     np.testing.assert_allclose(sum(found.atom_band()) / 2, model.dictionary_)
 
 
+def test_one_person_has_the_band_of_everyone_and_one_of_the_speed(model, cohort):
+    found = estimate_uncertainty(model, cohort)
+    covariances = {(s, k): covariance for s, k, covariance in found.warp_covariances()}
+    rng, shrink = np.random.default_rng(0), 1e-3
+    for s, k in [(0, 0), (2, 1)]:
+        half, speed = found.half_widths(s, k, 0.9)
+        np.testing.assert_allclose(model.personal_dictionary_[s, k] + half,
+                                   found.personal_band(0.9)[1][s, k])  # fmt: skip
+        moved = rng.multivariate_normal(np.zeros(speed.size), covariances[s, k], 2_000)
+        drawn = model.warps_[s, k] + shrink * moved.reshape(-1, *speed.shape)
+        spread = log_speed(invert_warps(drawn[:, None]))[:, 0].std(0) / shrink
+        np.testing.assert_allclose(speed, stdtrit(found.dof, 0.95) * spread, rtol=0.1, atol=1e-4)
+
+
 def test_a_subject_without_the_atom_has_no_error_to_tell(model, cohort):
     fitted = copy(model)
     vars(fitted).pop("personal_dictionary_", None)
@@ -277,6 +292,7 @@ def test_a_subject_without_the_atom_has_no_error_to_tell(model, cohort):
     fitted.n_activations_[3, 1], fitted.params_[3, 1] = 0, np.nan
     found = estimate_uncertainty(fitted, cohort)
     assert np.isnan(found.personal_se[3, 1]).all()
+    assert all(np.isnan(half).all() for half in found.half_widths(3, 1))
     assert np.isfinite(found.personal_se[:, 0]).all()
     assert np.isfinite(found.atom_se).all()
 

@@ -53,6 +53,18 @@ def test_bands_are_those_of_textbooks(band):
     assert vertices(ax.collections[0])[:, 1].max() == pytest.approx(ends.max())
 
 
+def test_copies_of_recordings_make_no_band_narrower():
+    names = range(len(CURVES))
+    once, twice = (
+        plot_group_comparison(np.tile(CURVES, (n, 1)), [*GROUPS] * n, persons=[*names] * n)
+        for n in (1, 2)
+    )
+    assert legend(once) == legend(twice)
+    for group in (0, 1):
+        bands = (vertices(ax.collections[group]) for ax in (once, twice))
+        np.testing.assert_allclose(*bands)
+
+
 def test_a_matrix_is_one_channel():
     pictures = plot_group_comparison(CURVES, GROUPS), plot_group_comparison(PERSONAL[:, 0], GROUPS)
     first, second = (ax.lines[1].get_xydata() for ax in pictures)

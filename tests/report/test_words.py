@@ -14,9 +14,9 @@ from percdl.analysis import measure_reliability
 from percdl.estimators.cycles import find_cycles
 from percdl.estimators.landmarks import Mark, personal_times
 from percdl.estimators.personalization import Personalization
-from percdl.report.people import People
+from percdl.report.people import Groups, People, describe_groups, tabulate_groups
 from percdl.report.person import tabulate_person
-from percdl.report.words import LEVEL, Words
+from percdl.report.words import LEVEL, Words, rank
 
 LENGTH, SFREQ, N_HEALTHY = 50, 100.0, 30
 WARP = TimeWarp(1, 3)
@@ -159,7 +159,7 @@ def test_numbers_come_with_the_range_of_the_reference(words):
 
 def test_the_page_begins_with_who_differs_most(words):
     text, named = words.introduce()
-    assert "Of 3 outside healthy, 2 are farther from it than 95 % of its own members" in text
+    assert "Of 3 recordings outside healthy, 2 are farther from it than 95 %" in text
     assert {name for name, _ in named[:2]} == {"P30", "P31"}
 
 
@@ -172,3 +172,40 @@ def test_few_others_are_no_measure_of_what_is_usual(n_others):
     said = words.describe(0)
     assert said[0] == "100 cycles per minute."
     assert not any("usual" in text or " than " in text for text in said)
+
+
+def test_a_person_has_one_vote_however_often_recorded():
+    values, counts = np.arange(20.0), np.arange(20) % 4 + 1
+    often, persons = np.repeat(values, counts), np.repeat(np.arange(20), counts)
+    for value in np.arange(-0.5, 20.5, 0.5):
+        assert rank(value, often, persons=persons) == rank(value, values)
+    # Of 20 people, one was half of the time above 18.5.
+    assert rank(18.5, [*range(19), 18, 19], persons=[*range(19), 19, 19]) == "higher than 98 %"
+    assert rank(9, np.arange(4).repeat(9), persons=np.arange(4).repeat(9)) == ""
+
+
+def test_groups_count_people_however_often_recorded():
+    rng = np.random.default_rng(5)
+    bends = np.r_[0.3 * rng.standard_normal(6), 0.3 + 0.3 * rng.standard_normal(6)]
+    groups, periods = ["healthy"] * 6 + ["patient"] * 6, [*range(55, 67)]
+    once = Groups(make_people(bends, groups, periods).people)
+    names = [f"p{s}" for s in range(12)]
+    twice = Groups(make_people([*bends] * 2, groups * 2, periods * 2, names * 2).people)
+    for one, two in zip(tabulate_groups(once)[1], tabulate_groups(twice)[1], strict=True):
+        assert (two[1], two[2]) == ("6", "12")
+        rate = tabulate_groups(once)[0].index("Per min (median)")
+        assert one[rate] == two[rate]
+    for one, two in zip(*(describe_groups(x)["groups"] for x in (once, twice)), strict=True):
+        assert (one["name"], one["atoms"], one["timing"]) == (
+            two["name"], two["atoms"], two["timing"]
+        )  # fmt: skip
+    assert twice.people.group_sizes["healthy"] == "6 people, 12 recordings"
+    assert once.people.group_sizes["healthy"] == "6 people"
+
+
+def test_people_in_two_groups_are_drawn_but_not_tested():
+    bends = [0.1 * s for s in range(5)] * 2
+    groups, names = ["healthy"] * 5 + ["treated"] * 5, [f"p{s}" for s in range(5)] * 2
+    found = Groups(make_people(bends, groups, persons=names).people)
+    assert "'p0' belongs to groups 'healthy' and 'treated'" in " ".join(found.clusters.split())
+    assert len(describe_groups(found)["groups"]) == 2

@@ -39,7 +39,8 @@ class Deviation:
         atoms together and of each alone. 1 is a typical member, 2 twice as far from the norm; NaN
         for subjects without any atom, or without the atom.
     percentile : array (S,)
-        Percentage (0 to 100) of the other members of the reference with a smaller index.
+        Percentage (0 to 100) of the other members of the reference with a smaller index; the
+        recordings of one person count as one member together.
     interval : array (S, 2)
         95 % interval of the index: a recording shows only some cycles of a person, with noise.
         The norm is taken as known. NaN if `measure_deviation` had no ``uncertainty``.
@@ -273,12 +274,21 @@ def score_curves(curves, who, members) -> np.ndarray:
 
 
 def _rank(index, who, members) -> np.ndarray:
-    """Return the percentage of the other members with a smaller index."""
+    """Return the percentage of the other members with a smaller index; persons count once."""
     counted, ranks = members & ~np.isnan(index), np.full(len(index), np.nan)
+    votes = share_votes(who, counted)
     for s in np.flatnonzero(~np.isnan(index)):
-        others = index[counted & (who != who[s])]
-        ranks[s] = 100 * np.sum(others < index[s]) / max(len(others), 1)
+        others = np.where(who != who[s], votes, 0)
+        ranks[s] = 100 * others[index < index[s]].sum() / max(others.sum(), 1)
     return ranks
+
+
+def share_votes(
+    who: Shaped[np.ndarray, " S"], counted: Bool[np.ndarray, " S"]
+) -> Float[np.ndarray, " S"]:
+    """Return the vote of each recording: 1, shared by the counted recordings of its person."""
+    codes = np.unique(who, return_inverse=True)[1]
+    return counted / np.maximum(np.bincount(codes, counted), 1)[codes]
 
 
 def _name_persons(

@@ -34,9 +34,11 @@ class GroupCurve(NamedTuple):
     n_members: int
 
 
-def summarize_groups(curves: Float[np.ndarray, "S L P"], groups: Labels) -> dict[str, GroupCurve]:
-    """Return mean and spread of each group of curves, without NaN and group None."""
-    parts = split_groups(curves, groups).items()
+def summarize_groups(
+    curves: Float[np.ndarray, "S L P"], groups: Labels, persons: Labels | None = None
+) -> dict[str, GroupCurve]:
+    """Return mean and spread of each group of curves, as `split_groups` splits them."""
+    parts = split_groups(curves, groups, persons=persons).items()
     return {name: GroupCurve(own.mean(0), own.std(0, ddof=1), len(own)) for name, own in parts}
 
 
@@ -143,7 +145,7 @@ def compare_groups(
         One curve per person, such as ``effects.timing[:, k, 0]`` of `separate_effects`. People
         with NaN are left out.
     groups, *names : list of str, str
-        Group of each person (None leaves a person out), and the groups to compare, by default all.
+        Group of each curve (None leaves it out), and the groups to compare, by default all.
         With two groups, differences are the first minus the second.
     persons : list, optional
         Person of each curve, if people have several: they are averaged first.
@@ -379,22 +381,26 @@ def split_groups(
     """
     check_lengths("rows of values", len(values), groups, "groups")
     of = [None if pd.isna(name) else str(name) for name in groups]
+    there = [name for name in dict.fromkeys(of) if name is not None]
+    chosen = [*map(str, names or there)]
+    for name in chosen:
+        if name not in there:
+            raise InvalidParameterError(f"There is no group {name!r}; known groups: {there}.")
     if persons is not None:
-        values, people = average_persons(values, persons)
+        check_lengths("rows of values", len(values), persons, "persons")
+        rows = [row for row, name in enumerate(of) if name in chosen]
+        who = [str(person) for row, person in enumerate(persons) if of[row] in chosen]
+        values, people = average_persons(values[rows], who)
         group_of: dict[str, str | None] = {}
-        for person, name in zip(map(str, persons), of, strict=True):
+        for person, name in zip(who, (of[row] for row in rows), strict=True):
             if group_of.setdefault(person, name) != name:
                 raise InvalidParameterError(
                     f"Person {person!r} belongs to groups {group_of[person]!r} and {name!r}. Give "
                     "every person one group."
                 )
         of = [group_of[person] for person in people]
-    there = [name for name in dict.fromkeys(of) if name is not None]
-    for name in map(str, names):
-        if name not in there:
-            raise InvalidParameterError(f"There is no group {name!r}; known groups: {there}.")
     known, labels = is_complete(values), np.array(of, object)
-    parts = {name: values[known & (labels == name)] for name in map(str, names or there)}
+    parts = {name: values[known & (labels == name)] for name in chosen}
     if len(parts) < max(at_least, len(names)):
         raise InvalidParameterError(f"A comparison needs two different groups, not {list(parts)}.")
     for name, part in parts.items():

@@ -328,15 +328,22 @@ class Linearization:
         self, common: np.ndarray, misfit: np.ndarray
     ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
         """Yield subjects, and the covariances of their personal atoms (n, n) and warps (w, w)."""
-        for person, blind in zip(self.people, self.blind, strict=True):
-            near = person.near
-            steps = person.step_covariance(self.noise)
-            follow = near.by_atom - near.by_step @ person.response
-            atom = near.by_step @ steps @ near.by_step.T + follow @ common @ follow.T + misfit
-            if self.robust:
-                moved = near.warp_by_step @ steps @ near.warp_by_step.T
-                atom += self._own(person, blind, moved)
-            yield person.index, atom, self.warp(person, common)
+        for i, person in enumerate(self.people):
+            yield person.index, *self.of_person(i, common, misfit)
+
+    def of_person(
+        self, i: int, common: np.ndarray, misfit: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the covariances of the personal atom (n, n) and the warp (w, w) of one person."""
+        person, blind = self.people[i], self.blind[i]
+        near = person.near
+        steps = person.step_covariance(self.noise)
+        follow = near.by_atom - near.by_step @ person.response
+        atom = near.by_step @ steps @ near.by_step.T + follow @ common @ follow.T + misfit
+        if self.robust:
+            moved = near.warp_by_step @ steps @ near.warp_by_step.T
+            atom += self._own(person, blind, moved)
+        return atom, self.warp(person, common)
 
     def warp(self, person: Person, common: np.ndarray) -> Float[np.ndarray, "w w"]:
         """Return the covariance of the warp of a person."""

@@ -13,6 +13,7 @@ from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis.checks import check_fitted_on, check_level, has_own_windows
+from percdl.analysis.effects import SLOWEST, invert_warps
 from percdl.analysis.linearization import Linearization
 from percdl.exceptions import InvalidParameterError
 from percdl.steps.csc_l1 import L1Coder
@@ -129,6 +130,32 @@ class Uncertainty:
         maxima = self._maxima[1] if simultaneous else None
         return self._band(self.warps, self.warp_se, level, maxima)
 
+    def half_widths(
+        self, subject: int, atom: int, level: float = 0.95
+    ) -> tuple[Float[np.ndarray, "L P"], Float[np.ndarray, "C L"]]:
+        """Return half widths of the bands of one person, sample by sample.
+
+        The first is that of `personal_band`, the second that of the logarithm of the local speed
+        at each sample of the common atom, as in `Effects`. NaN without the atom. Cost O((L P)^3).
+        """
+        check_level(level)
+        linear, warps = self.linear[atom], self.warps[subject, atom]
+        order = [person.index for person in linear.people]
+        if subject not in order:
+            return np.full(self.dictionary.shape[1:], np.nan), np.full(warps.shape, np.nan)
+        known = order.index(subject), self.atom_covariance[atom], self.misfit[atom]
+        own, warp = linear.of_person(*known)
+        n, length = warps.shape
+        blocks = warp.reshape(n, length, n, length)[np.arange(n), :, np.arange(n)]
+        variance = np.empty(warps.shape)
+        reached = invert_warps(warps[None, None])[0, 0]
+        for block, time, at in zip(blocks, reached, variance, strict=True):
+            slopes = _differentiate_log_speed(time)
+            at[:] = np.einsum("ij,jk,ik->i", slopes, block, slopes)
+        q = stdtrit(self.dof, 0.5 + level / 2)
+        half = q * _standard_errors(own).reshape(self.dictionary.shape[1:])
+        return half, q * np.sqrt(np.maximum(variance, 0))
+
     def _band(self, estimate, error, level: float, maxima: Any):
         """Return ``estimate -+ q error``, q a quantile of Student's t or of the maximum."""
         check_level(level)
@@ -205,6 +232,17 @@ def estimate_uncertainty(
         misfit=np.stack(misfits),
         linear=linear,
     )
+
+
+def _differentiate_log_speed(time: Float[np.ndarray, " L"]) -> Float[np.ndarray, "L L"]:
+    """Return the derivatives of the log speed at each phase in the samples of the warp.
+
+    ``time`` is the inverse of the warp, T. A change d of the warp moves it by ``-T' d(T)``, and the
+    log speed is ``-log T'``.
+    """
+    samples, pace = np.arange(len(time)), np.maximum(np.gradient(time), SLOWEST)
+    read = np.stack([np.interp(time, samples, one) for one in np.eye(len(time))], axis=1)
+    return np.gradient(pace[:, None] * read, axis=0) / pace[:, None]
 
 
 def _standard_errors(covariance: np.ndarray) -> np.ndarray:

@@ -27,6 +27,7 @@ def plot_group_comparison(
     groups: Labels,
     clusters: Sequence[Any] = (),
     *,
+    persons: Labels | None = None,
     channel: int = 0,
     band: str = "ci",
     alpha: float = 0.05,
@@ -45,6 +46,8 @@ def plot_group_comparison(
     clusters : list of Cluster or of (start, stop, p), optional
         Runs of samples where the groups differ, such as ``compare_groups(...).clusters``. Those
         with ``p <= alpha`` are shaded; the others are an empty bar.
+    persons : list, optional
+        Person of each curve, if people have several: they are averaged first.
     band, alpha : {"ci", "sd"}, float
         The 95% confidence interval of the mean (Student) or one standard deviation, and the level
         of significance of the clusters.
@@ -64,7 +67,8 @@ def plot_group_comparison(
     style.check_position(channel, curves.shape[2], "channel")
     if band not in BANDS:
         raise InvalidParameterError(f"`band={band!r}` must be one of {', '.join(BANDS)}.")
-    summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)))
+    who = None if persons is None else list(persons)
+    summaries = summarize_groups(curves[:, :, [channel]], groups_of(groups, len(curves)), who)
     ax, time, label = style.time_axes(ax, curves.shape[1], sfreq)
     for index, (name, group) in enumerate(summaries.items()):
         tint, line, _ = style.look(index)

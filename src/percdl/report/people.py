@@ -25,12 +25,12 @@ from percdl.analysis import (
 )
 from percdl.analysis.checks import check_fitted_on
 from percdl.analysis.effects import invert_warps, log_speed
-from percdl.analysis.groups import summarize_groups
+from percdl.analysis.groups import average_persons, summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, Cycles, find_cycles
 from percdl.estimators.landmarks import Mark, personal_times
 from percdl.estimators.people import check_names
 from percdl.estimators.start import make_settings
-from percdl.estimators.summary import ERROR, RATE
+from percdl.estimators.summary import ERROR, RATE, count
 from percdl.estimators.suspects import find_suspects
 from percdl.exceptions import InvalidParameterError, MissingPackageError
 from percdl.plotting.people import embed
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
 # Usual names of reference groups; the first that a cohort has is used.
 USUAL_REFERENCES = ("healthy", "control", "controls", "normal", "norm", "reference")
+VARIATION = "Coefficient of variation of the intervals, pauses left out: 0 is perfectly regular."
 # Most columns of the metadata in the table.
 MOST_COLUMNS = 8
 LEVEL = 0.05
@@ -85,10 +86,17 @@ class People:
         names = dict.fromkeys(str(name) for name in self.cohort.groups if name is not None)
         return sorted(names, key=lambda name: name != self.reference)
 
-    @property
-    def group_sizes(self) -> dict[str, int]:
-        """Number of recordings of each group."""
-        return {name: self.cohort.groups.count(name) for name in self.groups}
+    @cached_property
+    def group_sizes(self) -> dict[str, str]:
+        """The size of each group, in words."""
+        labels = np.array([str(name) for name in self.cohort.groups])
+        return {name: self.say_size(np.flatnonzero(labels == name)) for name in self.groups}
+
+    def say_size(self, rows: Any) -> str:
+        """Return the number of people of some recordings, and of the recordings if it differs."""
+        n_people = len({self.persons[s] for s in rows})
+        said = count(n_people, "person").replace("persons", "people")
+        return said if n_people == len(rows) else f"{said}, {count(len(rows), 'recording')}"
 
     @cached_property
     def atom_names(self) -> list[str]:
@@ -328,13 +336,10 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         columns.append(_column("percentile", "Percentile", title, deviation.percentile, 0))
     n_atoms = len(people.found.dictionary)
     if n_atoms == 1:
-        title = (
-            "Coefficient of variation of the intervals, pauses left out: 0 is perfectly regular"
-        )
         counts = table["n_activations"]
         columns += [
             _column("cadence", "Per min", f"Cycles per minute: {RATE[:-1]}", table["cadence"], 1),
-            _column("variability", "Variation (%)", title, 100 * table["interval_cv"], 1),
+            _column("variability", "Variation (%)", VARIATION[:-1], 100 * table["interval_cv"], 1),
             _column("cycles", "Cycles", "Number of cycles found", counts, 0),
         ]
     for k, name in enumerate(people.atom_names) if n_atoms > 1 else ():
@@ -382,7 +387,8 @@ class Groups:
         atoms = range(len(self.people.found.dictionary))
         finite = [np.isfinite(self.curves(part, k)) for part in self.parts for k in atoms]
         known = np.all([curve.all((1, 2)) for curve in finite], axis=0)
-        of = [name for name, seen in zip(self.people.cohort.groups, known, strict=True) if seen]
+        pairs = {*zip(self.people.cohort.groups, self.people.persons, known, strict=True)}
+        of = [name for name, _, seen in pairs if seen]
         return [name for name in self.people.groups if of.count(name) > 1]
 
     @property
@@ -449,8 +455,10 @@ def describe_groups(groups: Groups) -> dict[str, Any] | None:
         return None
     atoms = range(len(groups.people.found.dictionary))
     described: list[dict[str, Any]] = [{"name": name} for name in groups.names]
+    # A person can be in several groups, such as before and after a treatment.
+    members = [*zip(groups.labels, groups.people.persons, strict=True)]
     for part in groups.parts:
-        by_atom = [summarize_groups(groups.curves(part, k), groups.labels) for k in atoms]
+        by_atom = [summarize_groups(groups.curves(part, k), groups.labels, members) for k in atoms]
         for group in described:
             own = [atom[group["name"]] for atom in by_atom]
             mean, sd = (np.stack([getattr(x, name).T for x in own]) for name in ("mean", "sd"))
@@ -460,22 +468,27 @@ def describe_groups(groups: Groups) -> dict[str, Any] | None:
 
 
 def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of the table of groups: medians over people."""
+    """Return the header and rows of the table of groups: medians over people.
+
+    A person with several recordings has the mean of their values.
+    """
     people, deviation = groups.people, groups.people.deviation
     columns = {}
     if isinstance(deviation, Deviation):
         columns["Deviation"] = (deviation.index, ".2f")
     if len(people.found.dictionary) == 1:
         columns["Per min"] = (people.regularity["cadence"].to_numpy(float), ".1f")
-    columns["Cycles"] = (people.found.n_activations.sum(1), ".0f")
+    columns["Cycles"] = (people.found.n_activations.sum(1).astype(float), ".0f")
     columns["Error"] = (people.errors, ".3f")
     labels = np.array([str(name) for name in people.cohort.groups])
     rows = []
     for name in people.groups:
-        of = labels == name
-        cells = [write_median(values[of], style) for values, style in columns.values()]
-        rows.append([name, str(int(of.sum())), *cells])
-    return ["Group", "People", *(f"{name} (median)" for name in columns)], rows
+        of = np.flatnonzero(labels == name)
+        who = [people.persons[s] for s in of]
+        own = [(average_persons(values[of], who)[0], style) for values, style in columns.values()]
+        cells = [write_median(values, style) for values, style in own]
+        rows.append([name, str(len({*who})), str(len(of)), *cells])
+    return ["Group", "People", "Recordings", *(f"{name} (median)" for name in columns)], rows
 
 
 def place_people(people: People) -> dict[str, Any] | None:

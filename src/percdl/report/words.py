@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from percdl.analysis import Deviation, measure_reliability
-from percdl.analysis.deviation import score_curves
+from percdl.analysis.deviation import score_curves, share_votes
+from percdl.analysis.groups import average_persons
 from percdl.exceptions import InvalidParameterError
 from percdl.report.people import People, write_interval
 
@@ -42,8 +43,12 @@ class Phase(NamedTuple):
     above: bool
 
 
-def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -> str:
-    """Return where a value lies among others, in words; empty if they are too few.
+def rank(
+    value: float, others: Any, more: str = "higher", less: str = "lower", persons: Any = None
+) -> str:
+    """Return where a value lies among those of others, in words; empty if they are too few.
+
+    ``persons`` are those of the values, if people have several: each person counts once.
 
     >>> rank(9.0, [1, 2, 3, 4, 5])
     'higher than all 5'
@@ -55,22 +60,25 @@ def rank(value: float, others: Any, more: str = "higher", less: str = "lower") -
     ''
     """
     known = np.asarray(list(others), float)
-    known = known[np.isfinite(known)]
-    below, above, n = int(np.sum(known < value)), int(np.sum(known > value)), len(known)
+    who = np.arange(len(known)) if persons is None else np.asarray(persons)
+    votes = share_votes(who, np.isfinite(known))
+    # Sums of shares are whole up to rounding.
+    below, above = (round(float(votes[x].sum()), 9) for x in (known < value, known > value))
+    n = round(votes.sum())
     if n < FEWEST:
         return ""
     if max(below, above) < LEVEL * n:
         return "as usual"
     word, beyond = (more, below) if below >= above else (less, above)
-    share = min(round(100 * beyond / n), 99)
+    share = min(round(100 * beyond / n), 99)  # not 100: some are not beyond
     return f"{word} than all {n}" if beyond == n else f"{word} than {share} %"
 
 
-def _compare(taken: float, others: np.ndarray) -> str:
-    """Return a duration beside the median of others, in words; empty without others."""
-    if not np.isfinite(others).any():
+def _compare(taken: float, usual: float) -> str:
+    """Return a duration beside that of others, in words; empty if that is unknown."""
+    if not np.isfinite(usual):
         return ""
-    ratio = taken / np.nanmedian(others)
+    ratio = taken / usual
     if ratio > 2:
         return f", {ratio:.1f} times the median"
     side = "longer" if ratio > 1 else "shorter"
@@ -99,6 +107,21 @@ class Words:
         return np.flatnonzero(self.members & (self.who != self.who[s]))
 
     @cached_property
+    def n_members(self) -> int:
+        """Number of people in the reference."""
+        return len({*self.who[self.members]})
+
+    def _rank(self, s: int, values: Float[np.ndarray, " S"], more: str, less: str) -> str:
+        others = self.others(s)
+        return rank(values[s], values[others], more, less, self.who[others])
+
+    def _find_median(self, s: int, values: Float[np.ndarray, " S"]) -> float:
+        """Return the median of the others: people, not recordings; NaN if there are none."""
+        others = self.others(s)[np.isfinite(values[self.others(s)])]
+        known = average_persons(values[others], self.who[others])[0] if len(others) else np.nan
+        return float(np.median(known))
+
+    @cached_property
     def scores(self) -> dict[str, Float[np.ndarray, "S K R L"]]:
         """z-scores along the cycle: above 0 where slower ("pace"), and where higher ("height")."""
         curves = {"height": np.moveaxis(self.people.found.personal_dictionary, -1, -2)}
@@ -118,7 +141,7 @@ class Words:
 
     def phases(self, s: int) -> list[Phase]:
         """Return the parts of the cycle in which a person differs, the largest change first."""
-        if self.members.sum() < FEWEST:
+        if self.n_members < FEWEST:
             return []
         for kind in self.scores:
             if found := self._find_phases(s, kind):
@@ -149,7 +172,7 @@ class Words:
             own = self.scores["height"][s, phase.atom, phase.row, phase.start : phase.stop + 1]
             return float(np.abs(own).max())
         taken = self.durations(phase)
-        return float(abs(taken[s] - np.nanmedian(taken[self.others(s)])))
+        return float(abs(taken[s] - self._find_median(s, taken)))
 
     def describe(self, s: int) -> list[str]:
         """Return the sentences about a person: rate, distance, phases, intervals, certainty."""
@@ -158,7 +181,7 @@ class Words:
         said = [self._say_rate(s), self._say_distance(s)]
         phases = self.phases(s)
         said += [self._say_phase(s, phase) for phase in phases]
-        if not phases and self.members.sum() >= FEWEST:
+        if not phases and self.n_members >= FEWEST:
             said.append(f"No single part of the cycle stands out from {self.people.norm}.")
         said += [text for text, unusual in self.intervals(s) if unusual]
         return [text for text in [*said, self._say_certainty(s)] if text]
@@ -169,7 +192,7 @@ class Words:
         cadence = self.people.regularity["cadence"].to_numpy(float)
         if not np.isfinite(cadence[s]):
             return ""
-        among = rank(cadence[s], cadence[self.others(s)], "faster", "slower")
+        among = self._rank(s, cadence, "faster", "slower")
         return f"{cadence[s]:.0f} cycles per minute{self._among(among)}."
 
     def _among(self, place: str) -> str:
@@ -182,7 +205,7 @@ class Words:
         deviation = self.people.deviation
         if not isinstance(deviation, Deviation) or not np.isfinite(deviation.index[s]):
             return ""
-        among = rank(deviation.index[s], deviation.index[self.others(s)], "farther", "nearer")
+        among = self._rank(s, deviation.index, "farther", "nearer")
         sure = write_interval(deviation.interval[s])
         about = "1 is typical of them" + (f"; {sure}" if sure else "")
         return (
@@ -209,10 +232,10 @@ class Words:
                 f"to {self._size(s, phase):.1f} standard deviations."
             )
         taken = self.durations(phase)
-        among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
+        among = self._rank(s, taken, "longer", "shorter")
         return (
             f"{where}{named}, this person is {'slower' if phase.above else 'faster'}: "
-            f"{taken[s]:.2f} s{_compare(taken[s], taken[self.others(s)])}"
+            f"{taken[s]:.2f} s{_compare(taken[s], self._find_median(s, taken))}"
             f"{self._among(among)}."
         )
 
@@ -228,11 +251,11 @@ class Words:
             if marks[first].atom != marks[last].atom or not np.isfinite(times[last, s]):
                 continue
             taken = times[last] - times[first]
-            among = rank(taken[s], taken[self.others(s)], "longer", "shorter")
+            among = self._rank(s, taken, "longer", "shorter")
             name = f"{marks[first].name} to {marks[last].name}"
             text = (
                 f"{name}: {1e3 * taken[s]:.0f} ms"
-                f"{_compare(taken[s], taken[self.others(s)])}{self._among(among)}."
+                f"{_compare(taken[s], self._find_median(s, taken))}{self._among(among)}."
             )
             said.append((text, among not in ("", "as usual")))
         return said
@@ -261,7 +284,7 @@ class Words:
             f"How sure: {len(own)} cycles ({int(own.sum())} flagged as unlike the others), "
             f"compared with {n_norm} people"
         )
-        if self.members.sum() >= FEWEST:
+        if self.n_members >= FEWEST:
             said += "; about 1 in 20 of these people would also be called different somewhere"
         if self.retest:
             return f"{said}. Recorded again, an unchanged person differs by up to {self.retest}."
@@ -282,8 +305,8 @@ class Words:
         if len(judged) and people.reference:
             n_far = int(np.sum(deviation.percentile[judged] >= 100 * LEVEL))
             said += (
-                f". Of {len(judged)} outside {people.reference}, {n_far} are farther from it than "
-                f"{100 * LEVEL:.0f} % of its own members"
+                f". Of {len(judged)} recordings outside {people.reference}, {n_far} are farther "
+                f"from it than {100 * LEVEL:.0f} % of its own members"
             )
         order = judged[np.argsort(-deviation.index[judged], kind="stable")][:3]
         named = [(people.cohort.subjects[s], f"{deviation.index[s]:.1f}") for s in order]

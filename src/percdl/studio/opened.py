@@ -21,6 +21,7 @@ from percdl.report.people import Groups, People, gather_people
 from percdl.report.words import Words
 from percdl.signals.from_files import CORRECTIONS, RESULTS
 from percdl.signals.reconstruction import rebuild
+from percdl.studio.compare import list_sides
 from percdl.studio.corrections import Corrections
 from percdl.studio.project import OF_PEOPLE, Project, RefusedError
 
@@ -100,6 +101,7 @@ class Opened:
             "n_corrections": len(self.corrections),
             "reading": self.reading_options(),
             "compared": about,
+            "sides": list_sides(people),
             "fit": self.fit_options(),
         }
         self.people, self.words = people, words

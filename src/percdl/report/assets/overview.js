@@ -29,7 +29,7 @@ function drawOverview() {
   traces.push(...landmarks(common, ({ time }) => time));
   if (report.visits) traces.push(weights(visits));
   draw("overview-atom", traces, {
-    xaxis: axis("time (s)"),
+    xaxis: axis("time (s)", report.visits && { anchor: "y2" }),
     ...weightAxes(),
     hovermode: "x", // a click anywhere picks a time
     shapes: picked.time === null ? [] : [pickedLine()],
@@ -45,7 +45,7 @@ function weights(visits) {
 function weightAxes() {
   const atom = axis(signalLabel(view.channel));
   if (!report.visits) return { yaxis: atom };
-  const share = axis("weight", { domain: [0, 0.13], range: [0, 100], tickvals: [0, 100], ticksuffix: " %" });
+  const share = axis("", { domain: [0, 0.13], range: [0, 100], tickvals: [0, 100], ticktext: ["0", "100%"] });
   return { yaxis: { ...atom, domain: [0.2, 1] }, yaxis2: { ...share, anchor: "x" } };
 }
 
