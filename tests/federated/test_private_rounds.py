@@ -51,13 +51,10 @@ def run_rounds(cohort, settings):
     """Yield what each subject, by name, adds to a round of each phase."""
     runtime = InProcess(cohort, settings, chunk_rows=ROWS)
     site, broadcast = runtime.site, Broadcast(START)
-    order = [
-        cohort.subjects[i] for b in site.blocks for c in b.chunks for i in site.chunks[c].subjects
-    ]
     for kind in ("population", "personal"):
         getattr(runtime, f"{kind}_round")(broadcast)
         rows = contributions(site, START, kind)
-        yield {name: dict(zip(order, rows[name], strict=True)) for name in rows}
+        yield {name: dict(zip(cohort.subjects, rows[name], strict=True)) for name in rows}
 
 
 def test_a_contribution_is_the_same_bit_for_bit_whoever_else_is_there():
