@@ -92,7 +92,8 @@ def test_without_clip_and_noise_a_fit_is_the_ordinary_one():
     np.testing.assert_allclose(found.dictionary, ordinary.dictionary, atol=1e-12)
 
 
-def test_one_subject_changes_a_release_by_at_most_the_bound(monkeypatch):
+@pytest.mark.parametrize("n_recordings", [1, 3])
+def test_one_subject_changes_a_release_by_at_most_the_bound(n_recordings, monkeypatch):
     settings = make_settings()
     tight = Privacy(noise_multiplier=0.0, clip=0.4)
     released = []
@@ -100,8 +101,10 @@ def test_one_subject_changes_a_release_by_at_most_the_bound(monkeypatch):
     monkeypatch.setattr(
         PrivateRounds, "_add", lambda self, rows: released.append(add(self, rows)) or released[-1]
     )
-    for keep in (slice(None), slice(1, None)):
-        private = make_private(make_cohort(keep), settings, tight)
+    persons = ["first"] * n_recordings + [f"other {i}" for i in range(9 - n_recordings)]
+    everyone = make_cohort().with_visits(persons)
+    for cohort in (everyone, everyone[n_recordings:]):
+        private = make_private(cohort, settings, tight)
         private.population_round(Broadcast(START))
         private.personal_round(Broadcast(START))
     for with_all, without in zip(released[:2], released[2:], strict=True):

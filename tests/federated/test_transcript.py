@@ -191,6 +191,7 @@ def test_a_run_whose_folder_is_gone_is_not_joined_again(cohort, tmp_path, last):
     shutil.rmtree(tmp_path / "sud" / RUN)
     again = make_sites(split(cohort), tmp_path)[2]
     board = Board(manifest)  # an honest one would refuse another first post
+    board.end("nobody else is there")
     with pytest.raises(FederationError, match="answer the same questions again"):
         again.take_part(manifest, board)
     assert board.look(0) is None

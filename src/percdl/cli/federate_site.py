@@ -7,7 +7,7 @@ import os
 import shutil
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.request import getproxies
 
 import typer
@@ -126,7 +126,7 @@ def _make_site(plan: SitePlan) -> FederatedSite:
     identity = Identity.read(plan.identity)
     cohort = read_any_cohort(plan.data)[:]  # in memory, shards too
     if plan.person is not None:
-        table = read_metadata(plan.data, cohort)
+        table: Any = read_metadata(plan.data, cohort)
         if table is None or plan.person not in table or table[plan.person].isna().any():
             fail(f"`person` needs a column {plan.person!r} of the metadata, with every person.")
         cohort = cohort.with_visits(table[plan.person].astype(str).tolist())

@@ -129,7 +129,7 @@ class FederatedPerCDL(BaseEstimator):
             what = "must be a PerCDL, PopCDL or IndCDL"
             raise InvalidParameterError(f"`FederatedPerCDL(model={self.model!r})` {what}.")
         members = {site.name: site.identity.public for site in sites}
-        terms = self.get_params(deep=False) | {"run": check_name("run", run)}
+        terms: Any = self.get_params(deep=False) | {"run": check_name("run", run)}
         return propose(members=members, **terms)
 
 

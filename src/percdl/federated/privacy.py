@@ -30,7 +30,7 @@ Steps = Int64[np.ndarray, " n"]  # values on the grid, as numbers of steps
 
 @dataclass(frozen=True)
 class Privacy:
-    """Limit on what can be learned about one subject; see docs/federated/privacy.md.
+    """Limit on what can be learned about one person; see docs/federated/privacy.md.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Privacy:
         Budget of a whole run, which sets the noise (or give ``noise_multiplier``), and the
         probability that the guarantee fails, well below one over the number of subjects.
     clip : float
-        Largest contribution of a subject per atom. An ordinary contribution is about 1 in the
+        Largest contribution of a person per atom. An ordinary contribution is about 1 in the
         first phase and between 1 and 2 in the second, in any units. A public number:
         `suggest_clip` finds it from recordings that need no protection.
     noise_multiplier : float, optional

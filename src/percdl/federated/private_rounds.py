@@ -215,7 +215,6 @@ class PrivateRounds(Rounds):
         self.inside = InProcess(cohort, settings, ROWS, unit=1.0, is_exact=True)
         self._settings, self._admit, self._random_bytes = settings, admit, random_bytes
         self._left = dp.count_releases(settings)
-        self._owners = np.unique(cohort.persons, return_inverse=True)[1]
         self._bound = privacy.bound(settings.n_atoms)
         self._deviation = privacy.deviation(settings.n_atoms, self._left)
 
@@ -241,7 +240,7 @@ class PrivateRounds(Rounds):
 
     def _add(self, rows: np.ndarray) -> np.ndarray:
         """Clip and add the rows of each person, and add noise."""
-        rows = add_by_person(rows, self._owners)
+        rows = add_by_person(rows, self.inside.site.cohort.persons)
         if self._deviation == 0:
             return dp.clip_rows(rows, self._bound).sum(0)
         step = dp.step_of(self._deviation)
@@ -255,9 +254,10 @@ def _flat(rows: Rows, scales: dict[str, float]) -> np.ndarray:
     return np.hstack([scales[name] * x.reshape(len(x), -1) for name, x in rows.items()])
 
 
-def add_by_person(rows: np.ndarray, owners: np.ndarray) -> np.ndarray:
-    """Return the sum of the rows (S, ...) of each person, given the number of each one's owner."""
-    totals = np.zeros((owners.max() + 1, *rows.shape[1:]), np.result_type(rows, int))
+def add_by_person(rows: np.ndarray, persons: Any) -> np.ndarray:
+    """Return the sum of the rows (S, ...) of each person, in the order of the sorted persons."""
+    names, owners = np.unique(persons, return_inverse=True)
+    totals = np.zeros((len(names), *rows.shape[1:]), np.result_type(rows, int))
     np.add.at(totals, owners, rows)
     return totals
 
@@ -277,7 +277,7 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     Returns
     -------
     float
-        The quantile of the contributions' norms in a round of each phase, per atom.
+        The quantile of the norms of persons' contributions in a round of each phase, per atom.
 
     Examples
     --------
@@ -302,7 +302,8 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     for kind in ("population", "personal"):
         runtime.run_round(kind, broadcast)
         rows = contributions(runtime.site, broadcast.dictionary, kind)
-        norms.append(np.linalg.norm(_flat(rows, scales_of(settings)), axis=1))
+        own = add_by_person(_flat(rows, scales_of(settings)), cohort.persons)
+        norms.append(np.linalg.norm(own, axis=1))
     return float(np.quantile(np.concatenate(norms) / np.sqrt(settings.n_atoms), quantile))
 
 

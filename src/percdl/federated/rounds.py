@@ -1,7 +1,6 @@
 """Rounds over all members of a run, as one site sees them: its own sums, and the totals of all.
 
-Every site adds the posts of all members and computes the next dictionary itself, so no one can
-choose a dictionary.
+Every site adds the posts of all and computes the next dictionary, so no one can choose it.
 
 Wrong sums end a run: those that contradict each other (`contradiction`), and those that promise
 too much. The sums promise the objective of the new dictionary with the old codes. Exact codes can
@@ -42,11 +41,9 @@ from percdl.steps.initialization import draw_shapes
 Report = Callable[[str, int, float], None]
 # Number of candidates of a first dictionary that are kept after each step.
 N_KEPT = (8, 3, 1)
-# Largest excess over the promise, relative to the energy of the signals: rounding explains it in
-# the first phase, and a new gauge in the second.
+# Largest excess over the promise, relative to the energy: due to rounding, and to a new gauge.
 MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
-# The same after windows have moved: a recording that ends with a pattern may lose it.
-MOST_MOVED = 1.0
+MOST_MOVED = 1.0  # after windows have moved: a recording that ends with a pattern may lose it
 # Largest error of the identity, relative to the energy: 100 times that of single precision.
 MOST_OFF = 1e-5
 ABOVE, OTHER = "above what the sums before promised", "not what its other sums say"
@@ -90,8 +87,7 @@ class Groups:
         """Return the sums of the last round of a runtime over the people who count.
 
         Energies are still over everyone. The objective excludes what the others explain, and
-        `objective_fitted` what those left out in the round before do. Pairs of overlapping atoms
-        are left out if too few people have both.
+        `objective_fitted` what the others of the round before do. ``least`` have pairs of atoms.
         """
         counts, settings = runtime.results().counts, runtime.site.settings
         counted, before, self._before = self.admit(counts), self._before, None
@@ -189,7 +185,9 @@ def find_wrong(
         return None
     moved = broadcast.move is not None and np.any(broadcast.move)
     most = MOST_MOVED if moved else MOST_ABOVE.get(kind, np.inf)
-    is_above = total.objective_fitted > history.records[-1].objective + most * total.signal
+    # Parameters are fitted as if activations did not overlap.
+    reached = total.objective if terms.settings.overlaps else total.objective_fitted
+    is_above = reached > history.records[-1].objective + most * total.signal
     return ABOVE if is_above else None
 
 
@@ -202,10 +200,11 @@ def contradiction(sums: Sums, broadcast: Broadcast, terms: Terms, sites: Sequenc
     settings, declared = terms.settings, [terms.joined[s].holdings.bounds for s in sites]
     off = abs(sums.objective - sums.energy + explain_away(sums, broadcast, settings))
     off = max(off, sums.objective - sums.energy, -sums.objective)
-    if _is_known(sums, broadcast, settings) and settings.delta is None:
+    if _is_known(sums, broadcast, settings) and settings.delta is None and not settings.overlaps:
         linear, square = forms(sums, broadcast.dictionary, settings)
         off = max(off, float(np.abs(linear - square).max()))
-    if not settings.relative:
+    has_baselines = settings.disjoint_coder.n_terms > 0
+    if not (settings.relative or settings.delta is not None or has_baselines):
         most, least = sum(2.0**b.energy for b in declared), 0.0 if terms.common.n_masks else 0.5
         off = max(off, sums.signal - most, least * most - sums.signal)
     people = sums.n_warps if sums.n_warps.size else np.zeros(len(sums.counts))
