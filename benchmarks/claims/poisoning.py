@@ -18,11 +18,12 @@ import numpy as np
 from benchmarks.claims._claim import Claim, at_most, beside, is_quick
 from benchmarks.timing import say
 from percdl import Algorithm, Cohort, FederatedPerCDL, PerCDL, PopCDL, TimeWarp, make_synthetic
-from percdl.algorithm.exchange import Sums
+from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.settings import Settings
 from percdl.datasets import atom_distance
 from percdl.exceptions import FederationError
 from percdl.federated.layout import Layout
-from percdl.federated.rounds import OwnRounds, explain_away
+from percdl.federated.rounds import OwnRounds, explain_away, forms
 
 # Largest distance by which an unnamed site may move the atoms, of norm one.
 MOST_MOVED = 0.05
@@ -122,10 +123,7 @@ def _move(model: str, lie: Lie, seed: int, consistent: bool) -> float:
         if kind == "express" or self._cohort.subjects != _sites(seed)[0][LIAR].subjects:
             return sums
         wrong = lie(sums, rng)
-        if consistent:
-            explained = explain_away(wrong, broadcast, self._terms.settings)
-            wrong = replace(wrong, objective=wrong.energy - explained)
-        return wrong
+        return _fit_together(wrong, broadcast, self._terms.settings) if consistent else wrong
 
     try:
         with patch.object(OwnRounds, "run_round", run), patch.object(Layout, "check"):
@@ -137,6 +135,15 @@ def _move(model: str, lie: Lie, seed: int, consistent: bool) -> float:
         move = atom_distance(found, honest)
     say(f"{model}, seed {seed}, consistent {consistent}: {move:.3g}")
     return move
+
+
+def _fit_together(sums: Sums, broadcast: Broadcast, settings: Settings) -> Sums:
+    """Return sums whose segments suit their weights, and whose objective follows from both."""
+    linear, square = forms(sums, broadcast.dictionary, settings)
+    scale = np.divide(square, linear, out=np.ones_like(linear), where=linear != 0)[:, None, None]
+    parts = {name: scale * x for name in NUMBERS if (x := getattr(sums, name)).size}
+    sums = replace(sums, **parts)
+    return replace(sums, objective=sums.energy - explain_away(sums, broadcast, settings))
 
 
 @cache

@@ -199,10 +199,12 @@ def test_an_invitation_has_a_fingerprint(place):
     [
         ("keys/lyon.key", "keys/mars.key", "no key at"),
         ("keys/lyon.key", "keys/ca.key", "not"),
-        ("min-subjects = 2", "min-subjects = 50", "fewer than 50 recordings"),
+        ("min-subjects = 2", "min-subjects = 50", "fewer than 50 people"),
         ("min-subjects = 2", "min-sites = 4", "sums over 4 sites or more"),
         ("min-subjects = 2", "max-epsilon = 1.0\nmin-subjects = 2", "noisy sums only"),
         ("min-subjects = 2", 'manifest = "f21f-9297"', "consented to f21f-9297"),
+        ("min-subjects = 2", 'dataset = "runs"', "holds data set 'runs'"),
+        ("min-subjects = 2", 'person = "name"', "`person` needs a column 'name'"),
         ('data = "walks"', 'data = "runs"', "runs"),
     ],
 )
@@ -210,6 +212,17 @@ def test_a_site_is_checked_before_it_connects(place, old, new, expected):
     invite(place)
     change(place / "site.toml", old, new)
     assert expected in refused(*join(place, "--check"))
+
+
+def test_people_with_several_recordings_are_counted_once(place):
+    invite(place)
+    names = sorted(path.stem for path in (place / "walks").iterdir())
+    table = pd.DataFrame({"subject": names, "name": ["Ada", *names[1:-1], "Ada"]})
+    table.to_csv(place / "people.csv", index=False)
+    change(place / "site.toml", "min-subjects = 2", f"min-subjects = {len(names)}")
+    assert run(*join(place, "--check")).exit_code == 0
+    change(place / "site.toml", "[data]", 'person = "name"\n\n[data]\nmetadata = "people.csv"')
+    assert f"fewer than {len(names)} people" in refused(*join(place, "--check"))
 
 
 def test_control_characters_are_shown_as_text(capsys):
@@ -246,11 +259,15 @@ def test_questions_make_the_file_of_a_site(place, monkeypatch):
     invite(place)
     (place / "site.toml").unlink()
     monkeypatch.chdir(place / "walks")
+    change(place / "federation.toml", "min-subjects = 2", 'min-subjects = 2\ndataset = "walks"')
+    invite(place)
     answers = "../keys/lyon.key\n.\n50\n2\n"
     arguments = [str(argument) for argument in join(place, "--check")]
     result = CliRunner().invoke(app, arguments, input=answers, env=PLAIN)
     assert result.exit_code == 0, result.output
+    assert "Folder of the recordings of data set walks: " in result.output
     plan = read_site_file(place / "site.toml")
+    assert plan.dataset == "walks"
     assert (plan.min_subjects, plan.data.sfreq) == (2, 50.0)
     assert plan.identity.samefile(place / "keys" / "lyon.key")
 

@@ -56,6 +56,8 @@ def test_a_value_of_another_kind_is_refused(walks, tmp_path, text, words):
         (f"[data]\nsfreq = {10**400}", "Input should be a valid number"),
         ("[data]\ndata = '~nobody-here/x'", "Could not determine home"),
         ("x = " + "[" * 5000, "is not a TOML file"),
+        ("max-epsilon = inf", "max-epsilon = inf: Input should be a finite number"),
+        ("max-delta = 1.0", "max-delta = 1.0: Input should be less than 1"),
     ],
 )
 def test_a_file_of_a_site_that_is_odd_is_refused(tmp_path, text, words):

@@ -180,9 +180,15 @@ def test_a_manifest_survives_an_invitation(cohort, tmp_path):
     arrays = {"parameter/init": (manifest.arrays["parameter/init"] + 1e-12).tolist()}
     changed = parse(Manifest, {**manifest.model_dump(), "arrays": arrays}, "")
     assert changed.digest != manifest.digest
-    for field in ("run", "members", "min_subjects", "secure", "privacy", "parameters"):
+    for field in ("run", "dataset", "members", "min_subjects", "secure", "privacy", "parameters"):
         facts = manifest.model_dump()
-        changes = {"run": "x", "min_subjects": 2, "secure": False, "privacy": {"epsilon": 1.0}}
+        changes = {
+            "run": "x",
+            "dataset": "y",
+            "min_subjects": 2,
+            "secure": False,
+            "privacy": {"epsilon": 1.0},
+        }
         facts[field] = changes.get(field, {})
         if field != "members":
             assert parse(Manifest, facts, "").digest != manifest.digest
@@ -200,7 +206,8 @@ def test_a_manifest_survives_an_invitation(cohort, tmp_path):
             "not a member with this key",
         ),
         ({"secure": False}, "masked sums only"),
-        ({"min_subjects": 7}, "has fewer than 7 recordings"),
+        ({"dataset": "walks"}, "the manifest is for 'walks'"),
+        ({"min_subjects": 7}, "fewer than 7 people"),
         ({"parameters": {}}, "unknown"),
     ],
 )

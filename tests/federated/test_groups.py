@@ -27,7 +27,7 @@ def test_nobody_is_told_apart_by_any_rounds(least, draws):
     rounds = draws.draw(
         st.lists(st.lists(st.integers(0, 2), min_size=9, max_size=9), min_size=1, max_size=6)
     )
-    groups, seen = Groups(9, 1, least), []
+    groups, seen = Groups(range(9), 1, least), []
     for counts in np.array(rounds)[..., None]:
         admitted = groups.admit(counts)
         assert not (admitted & (counts == 0)).any()  # only those who have the atom
@@ -39,16 +39,33 @@ def test_nobody_is_told_apart_by_any_rounds(least, draws):
         assert not any(when) or len(people) >= least
 
 
+@settings(max_examples=100, deadline=None)
+@given(
+    least=st.integers(1, 4),
+    persons=st.lists(st.integers(0, 5), min_size=1, max_size=12),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_several_recordings_of_a_person_are_one(least, persons, seed):
+    """The groups are those of people whose recordings are counted together."""
+    each = np.random.default_rng(seed).integers(0, 3, (4, len(persons), 2))
+    names, owners = np.unique(persons, return_inverse=True)
+    groups, twins = Groups(persons, 2, least), Groups(names, 2, least)
+    for counts in each:
+        together = np.array([counts[owners == i].sum(0) for i in range(len(names))])
+        expected = twins.admit(together)[owners] & (counts > 0)
+        np.testing.assert_array_equal(groups.admit(counts), expected)
+
+
 def test_everyone_counts_if_one_is_enough():
     rng = np.random.default_rng(0)
-    groups = Groups(7, 3, 1)
+    groups = Groups(range(7), 3, 1)
     for _ in range(5):
         counts = rng.integers(0, 3, (7, 3))
         np.testing.assert_array_equal(groups.admit(counts), counts > 0)
 
 
 def test_those_who_wait_form_a_group_and_those_who_leave_take_theirs_along():
-    groups = Groups(6, 1, 2)
+    groups = Groups(range(6), 1, 2)
     have = lambda *people: np.isin(np.arange(6), people).astype(int)[:, None]  # noqa: E731
     assert list(np.flatnonzero(groups.admit(have(0)))) == []
     assert list(np.flatnonzero(groups.admit(have(0, 1)))) == [0, 1]

@@ -51,13 +51,10 @@ def run_rounds(cohort, settings):
     """Yield what each subject, by name, adds to a round of each phase."""
     runtime = InProcess(cohort, settings, chunk_rows=ROWS)
     site, broadcast = runtime.site, Broadcast(START)
-    order = [
-        cohort.subjects[i] for b in site.blocks for c in b.chunks for i in site.chunks[c].subjects
-    ]
     for kind in ("population", "personal"):
         getattr(runtime, f"{kind}_round")(broadcast)
         rows = contributions(site, START, kind)
-        yield {name: dict(zip(order, rows[name], strict=True)) for name in rows}
+        yield {name: dict(zip(cohort.subjects, rows[name], strict=True)) for name in rows}
 
 
 def test_a_contribution_is_the_same_bit_for_bit_whoever_else_is_there():
@@ -95,7 +92,8 @@ def test_without_clip_and_noise_a_fit_is_the_ordinary_one():
     np.testing.assert_allclose(found.dictionary, ordinary.dictionary, atol=1e-12)
 
 
-def test_one_subject_changes_a_release_by_at_most_the_bound(monkeypatch):
+@pytest.mark.parametrize("n_recordings", [1, 3])
+def test_one_subject_changes_a_release_by_at_most_the_bound(n_recordings, monkeypatch):
     settings = make_settings()
     tight = Privacy(noise_multiplier=0.0, clip=0.4)
     released = []
@@ -103,8 +101,10 @@ def test_one_subject_changes_a_release_by_at_most_the_bound(monkeypatch):
     monkeypatch.setattr(
         PrivateRounds, "_add", lambda self, rows: released.append(add(self, rows)) or released[-1]
     )
-    for keep in (slice(None), slice(1, None)):
-        private = make_private(make_cohort(keep), settings, tight)
+    persons = ["first"] * n_recordings + [f"other {i}" for i in range(9 - n_recordings)]
+    everyone = make_cohort().with_visits(persons)
+    for cohort in (everyone, everyone[n_recordings:]):
+        private = make_private(cohort, settings, tight)
         private.population_round(Broadcast(START))
         private.personal_round(Broadcast(START))
     for with_all, without in zip(released[:2], released[2:], strict=True):

@@ -75,7 +75,7 @@ def test_sites_get_the_dictionary_and_no_totals(cohort, tmp_path):
 def test_a_site_consents_to_it_or_refuses(cohort, tmp_path):
     sites, manifest = prepare(cohort, tmp_path, consent=replace(TRUSTING, trust_server=False))
     _, errors, _ = run_scripted(sites, manifest)
-    assert all("lets the server do that" in str(error) for error in errors.values())
+    assert all("computes every dictionary itself" in str(error) for error in errors.values())
     with pytest.raises(InvalidParameterError, match="needs a public first dictionary"):
         prepare(cohort, tmp_path, double(init="auto"))
 

@@ -1,5 +1,7 @@
 """A board that lies, and members that post contradictions: noticed, and nothing is revealed."""
 
+import shutil
+
 import numpy as np
 import pytest
 from federation import Crash, double, make_cohort, posts_of, run_scripted, split
@@ -105,6 +107,7 @@ def test_two_stories_are_noticed_in_the_next_slot(cohort, tmp_path):
 
     _, errors, _ = run_scripted(sites, manifest, on_read=on_read)
     assert "another history of run run" in first_change(errors)
+    assert "different messages of ouest, signed twice" in first_change(errors)
 
 
 def test_a_second_post_in_a_slot_is_refused(cohort, tmp_path):
@@ -113,7 +116,7 @@ def test_a_second_post_in_a_slot_is_refused(cohort, tmp_path):
     _, _, board = run_scripted(sites, manifest)
     head, numbers = next(post for site, post in posts_of(board, "population") if site == "nord")
     other = write_post(Post(head, numbers[::-1]), sites[0].identity.sign)
-    with pytest.raises(FederationError, match="posted another message in slot 1"):
+    with pytest.raises(FederationError, match="Site nord has posted another message in slot 1"):
         board.post(other)
     board.post(write_post(Post(head, numbers), sites[0].identity.sign))  # the same is no harm
 
@@ -172,6 +175,27 @@ def test_a_run_goes_on_after_a_crash_at_any_place(cohort, whole, tmp_path, slot,
     for site, model in models.items():
         np.testing.assert_array_equal(model.dictionary_, whole[site].dictionary_)
         np.testing.assert_array_equal(model.params_, whole[site].params_)
+
+
+@pytest.mark.parametrize("last", [0, 1, None])
+def test_a_run_whose_folder_is_gone_is_not_joined_again(cohort, tmp_path, last):
+    """After a crash or at the end: the ledger knows that its questions were answered."""
+
+    def on_read(site, slot, posts):
+        if slot == last:
+            raise Crash
+        return posts
+
+    sites, manifest = prepare(cohort, tmp_path)
+    run_scripted(sites, manifest, on_read=on_read)
+    shutil.rmtree(tmp_path / "sud" / RUN)
+    again = make_sites(split(cohort), tmp_path)[2]
+    board = Board(manifest)  # an honest one would refuse another first post
+    board.end("nobody else is there")
+    with pytest.raises(FederationError, match="answer the same questions again"):
+        again.take_part(manifest, board)
+    assert board.look(0) is None
+    assert board.missing(0) == manifest.sites
 
 
 def test_recordings_that_change_during_a_run(cohort, tmp_path):

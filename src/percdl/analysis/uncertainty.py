@@ -237,8 +237,8 @@ def estimate_uncertainty(
 def _differentiate_log_speed(time: Float[np.ndarray, " L"]) -> Float[np.ndarray, "L L"]:
     """Return the derivatives of the log speed at each phase in the samples of the warp.
 
-    ``time`` is the inverse T of the warp. A change d of the warp changes T by ``-T' d(T)``; the log
-    speed is ``-log T'``.
+    ``time`` is the inverse T of the warp. A change d of the warp changes T by ``-T' d(T)``,
+    and the log speed is ``-log T'``.
     """
     samples, pace = np.arange(len(time)), np.maximum(np.gradient(time), SLOWEST)
     read = np.stack([np.interp(time, samples, one) for one in np.eye(len(time))], axis=1)

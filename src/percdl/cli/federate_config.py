@@ -27,6 +27,7 @@ def _beside(path: Path, info: Any) -> Path:
 
 Beside = Annotated[Path, Field(strict=False), AfterValidator(_beside)]
 Amount = Annotated[float, Field(gt=0)]
+Budget = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class _Table(BaseModel):
@@ -42,6 +43,7 @@ class FederationPlan(_Table):
     server: str
     authority: Beside
     min_subjects: Annotated[int, Field(ge=1)] = 5
+    dataset: str = ""
     secure: bool | Literal["auto"] = "auto"
     aggregate: Literal["sites", "server"] = "sites"
     init: Beside | None = None
@@ -53,7 +55,10 @@ class FederationPlan(_Table):
 
 
 class SitePlan(_Table):
-    """The tables ``[site]``, with the conditions of `Consent`, and ``[data]``."""
+    """The tables ``[site]``, with the conditions of `Consent`, and ``[data]``.
+
+    ``person`` is the column of the metadata that identifies people with several recordings.
+    """
 
     identity: Beside
     folder: Beside
@@ -62,8 +67,11 @@ class SitePlan(_Table):
     allow_plain: bool = False
     trust_server: bool = False
     other_members: bool = False
-    max_epsilon: Amount | None = None
+    max_epsilon: Budget | None = None
+    max_delta: Annotated[float, Field(gt=0, lt=1)] = 1e-5
+    dataset: str = ""
     manifest: str | None = None
+    person: str | None = None
     report: bool = True
     patience: Amount = 3600.0
     data: InstanceOf[DataOptions]

@@ -82,8 +82,9 @@ def _make_manifest(plan: FederationPlan) -> Manifest:
         model.set_params(init=read_dictionary(str(plan.init)))
     members = {check_name("site", name): read_public(path) for name, path in plan.members.items()}
     privacy = _make_privacy(plan.epsilon, plan.delta, plan.clip)
-    options = plan.secure, plan.min_subjects, privacy, plan.aggregate
-    return propose(model, check_name("run", plan.run), members, *options)
+    names = "dataset", "secure", "min_subjects", "aggregate"
+    options = {name: getattr(plan, name) for name in names}
+    return propose(model, check_name("run", plan.run), members, privacy=privacy, **options)
 
 
 def _make_privacy(epsilon: float | None, delta: float, clip: float) -> Privacy | None:

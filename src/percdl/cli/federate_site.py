@@ -7,12 +7,12 @@ import os
 import shutil
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.request import getproxies
 
 import typer
 
-from percdl.cli.data_options import read_any_cohort
+from percdl.cli.data_options import read_any_cohort, read_metadata
 from percdl.cli.options import InvitationFile, LogFile, argument, option
 from percdl.cli.output import (
     Output,
@@ -62,7 +62,7 @@ def join(
 
     invited = read_invitation_file(invitation)
     if not config.exists():
-        _ask(config)
+        _ask(config, invited.manifest.dataset)
     plan, manifest = read_site_file(config), invited.manifest
     prepare_folder(plan.folder, "folder in [site]", private=True)
     with logging_to(log), terminating_like_ctrl_c():
@@ -125,6 +125,11 @@ def _make_site(plan: SitePlan) -> FederatedSite:
     consent = Consent(**{field.name: getattr(plan, field.name) for field in fields(Consent)})
     identity = Identity.read(plan.identity)
     cohort = read_any_cohort(plan.data)[:]  # in memory, shards too
+    if plan.person is not None:
+        table: Any = read_metadata(plan.data, cohort)
+        if table is None or plan.person not in table or table[plan.person].isna().any():
+            fail(f"`person` needs a column {plan.person!r} of the metadata, with every person.")
+        cohort = cohort.with_visits(table[plan.person].astype(str).tolist())
     return FederatedSite(identity, cohort, plan.folder, consent, plan.report)
 
 
@@ -133,6 +138,8 @@ def _show(invited: Invitation, output: Output) -> None:
     manifest = invited.manifest
     model = json.dumps(manifest.parameters, default=str)
     output.say(f"Run {manifest.run} at {invited.server}: {manifest.model} {model}")
+    if manifest.dataset:
+        output.say(f"Data set: {manifest.dataset}")
     for name, key in manifest.members.items():
         output.say(f"  {name}: key {key[:16]}")
     privacy = "exact sums" if manifest.privacy is None else f"noise {manifest.privacy}"
@@ -143,21 +150,21 @@ def _show(invited: Invitation, output: Output) -> None:
     output.say(f"Fingerprint, to compare by telephone: {manifest.fingerprint}")
 
 
-def _ask(path: Path) -> None:
+def _ask(path: Path, dataset: str) -> None:
     """Write the file of a site from answers to a few questions; paths as in the shell."""
     identity, data = (
         os.path.abspath(os.path.expanduser(typer.prompt(question)))
         for question in (
             "Private key of this site (SITE.key, made by `percdl federate keys`)",
-            "Folder of the recordings",
+            f"Folder of the recordings{dataset and f' of data set {dataset}'}",
         )
     )
     sfreq = typer.prompt("Samples per second (0 if the files contain it)", type=float)
     least = typer.prompt("Smallest number of people behind every number", type=int, default=5)
     path.write_text(
         f"[site]\nidentity = {json.dumps(identity)}\nfolder = {json.dumps(Path(identity).stem)}\n"
-        f"min-subjects = {least}\n\n[data]\ndata = {json.dumps(data)}\n"
-        + (f"sfreq = {sfreq}\n" if sfreq else "")
+        f"min-subjects = {least}\ndataset = {json.dumps(dataset)}\n\n"
+        f"[data]\ndata = {json.dumps(data)}\n" + (f"sfreq = {sfreq}\n" if sfreq else "")
     )
 
 

@@ -289,7 +289,8 @@ def spread_sample(cohort: Cohort, atom_length: int, least: int) -> Cohort:
     ranks = np.linspace(0, len(cohort) - 1, n_picked).astype(int)
     longest = MOST_LENGTHS * atom_length
     picked = (cohort[i] for i in np.sort(by_power(cohort)[ranks]))
-    return Cohort(Recording(r.values[:longest], subject=r.subject) for r in picked)
+    cut = (Recording(r.values[:longest], subject=r.subject, person=r.person) for r in picked)
+    return Cohort(cut)
 
 
 def draw_sample(cohort: AnyCohort, settings: Settings, rng: np.random.RandomState) -> Sample:

@@ -22,7 +22,7 @@ import numpy as np
 from percdl.exceptions import FederationError
 from percdl.federated.identities import Identity
 from percdl.federated.manifest import Manifest
-from percdl.federated.messages import Head, Post, digest, frame, pack, read_post, write_post
+from percdl.federated.messages import SHORT, Head, Post, digest, frame, pack, read_post, write_post
 from percdl.signals.files import PRIVATE, append_private, make_private_folder, replace_file
 
 Make = Callable[[], np.ndarray]  # makes the numbers of a post
@@ -79,10 +79,8 @@ class Board:
         if head.slot > 1 and self.missing(head.slot - 2):  # a site may refuse one slot ahead
             raise FederationError(f"Slot {head.slot} of run {head.run} is not open yet.")
         if self._posts.setdefault(head.slot, {}).setdefault(head.site, content) != content:
-            raise FederationError(
-                f"Site {head.site} has posted another message in slot {head.slot} before. Another "
-                "process may be using its key."
-            )
+            what = f"has posted another message in slot {head.slot} before"
+            raise FederationError(f"Site {head.site} {what}. Another process may use its key.")
         if head.kind in ("finish", "refusal"):
             self._left[head.site] = head.kind
         return head
@@ -149,19 +147,20 @@ class Place:
     def __init__(self, manifest: Manifest, who: str):
         self.manifest, self.who = manifest, who
         self.slot, self.chain = 0, manifest.digest
+        self.heard: dict[str, str] = {}  # the beginnings of the checksums of the last slot
 
     def advance(self, received: dict[str, bytes]) -> None:
         """Go on to the next slot, given what was read of this one."""
         self.chain = digest(frame(self.chain, self.slot) + pack(received))
+        self.heard = {site: digest(received[site])[:SHORT] for site in sorted(received)}
         self.slot += 1
 
     def check(self, kind: str, received: dict[str, bytes]) -> dict[str, Post]:
         """Return the posts of all members in this slot; raises if one does not belong here."""
         if received.keys() != self.manifest.members.keys():
-            raise FederationError(
-                f"The board has posts of {sorted(received)!r:.500} in slot {self.slot}, and the "
-                f"members are {', '.join(self.manifest.sites)}."
-            )
+            there = f"posts of {sorted(received)!r:.500} in slot {self.slot}"
+            members = ", ".join(self.manifest.sites)
+            raise FederationError(f"The board has {there}, and the members are {members}.")
         posts, run = {}, self.manifest.run
         for site in self.manifest.sites:
             posts[site] = read_post(received[site], self.manifest.verify)
@@ -170,16 +169,18 @@ class Place:
                 why = str(head.facts.get("why"))[:1000]
                 raise FederationError(f"Site {site} has left run {run}: {why}")
             if (head.site, head.run, head.slot) != (site, run, self.slot):
-                raise FederationError(
-                    f"The board handed out a post of site {head.site}, run {head.run}, slot "
-                    f"{head.slot} as that of site {site} in slot {self.slot}. Ask who runs it."
-                )
+                what = f"a post of site {head.site}, run {head.run}, slot {head.slot}"
+                place = f"that of site {site} in slot {self.slot}"
+                raise FederationError(f"The board handed out {what} as {place}. Ask who runs it.")
             if (head.chain, head.kind) != (self.chain, kind):
+                other = [head.heard[i : i + SHORT] for i in range(0, len(head.heard), SHORT)]
+                pairs = zip(self.heard.items(), other, strict=False)
+                twice = [who or "the server" for (who, own), its in pairs if own != its]
                 raise FederationError(
                     f"Site {site} has another history of run {run} than {self.who} in slot "
-                    f"{self.slot} ({head.kind!r}, not {kind!r}): they have read different posts, "
-                    "or do not run the same manifest. Nothing was revealed. Start a new run, and "
-                    "ask who runs the board."
+                    f"{self.slot} ({head.kind!r}, not {kind!r}): they read different messages of "
+                    f"{', '.join(twice) or 'members'}, signed twice, or do not run the same "
+                    "manifest. Nothing was revealed. Start a new run, and ask who signed two."
                 )
         return posts
 
@@ -240,14 +241,12 @@ class Transcript(Place):
             content = self._path.read_bytes()
             head = read_post(content, self.manifest.verify).head
             if (head.kind, head.chain) != (kind, self.chain):
-                raise FederationError(
-                    f"Site {site} has posted {head.kind!r} in slot {slot} of run {run} before, "
-                    "with another history. The board has changed its story, or the folder is of "
-                    "another run. Start a new run."
-                )
+                what = f"{head.kind!r} in slot {slot} of run {run} before, with another history"
+                raise FederationError(f"Site {site} has posted {what}. Start a new run.")
             return content
         numbers = b"" if make is None else make().tobytes()
-        head = Head(run=run, slot=slot, site=site, kind=kind, chain=self.chain, facts=facts)
+        story = {"chain": self.chain, "heard": "".join(self.heard.values()), "facts": facts}
+        head = Head(run=run, slot=slot, site=site, kind=kind, **story)
         content = write_post(Post(head, numbers), self.identity.sign)
         replace_file(self._path, content, PRIVATE)
         return content

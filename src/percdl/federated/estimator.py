@@ -7,7 +7,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -35,13 +35,10 @@ from percdl.signals.files import make_private_folder
 class FederatedPerCDL(BaseEstimator):
     """Fit a model over several sites; only sums over their subjects leave them.
 
-    All sites are in this process, for trials and teaching: the numbers are those of hospitals that
-    run `percdl federate join`. The result is that of the model on all recordings, up to rounding.
-    In each round a site posts sums over its subjects (Algorithm 2); every site adds the posts of
-    all and updates the dictionary itself. Recordings, activations and parameters stay at their
-    sites. Cost per round: at a site that of the model on its own recordings, and one update of the
-    dictionary. It sends O(K L (L + P)) numbers with one time warp for all channels, at most
-    O(K (L P)^2 + K^2 L), for any number of recordings.
+    All sites are in this process, for trials and teaching; hospitals run `percdl federate join`.
+    The result is that of the model on all recordings, up to rounding (Algorithm 2). Cost per round
+    and site: that of the model on its recordings, and one update of the dictionary. A site sends
+    O(K L (L + P)) numbers with one time warp for all channels, at most O(K (L P)^2 + K^2 L).
 
     Parameters
     ----------
@@ -53,22 +50,18 @@ class FederatedPerCDL(BaseEstimator):
     min_subjects : int
         Smallest number of people of a site behind every number that it sends.
     aggregate : "sites" or "server"
-        Who adds the sums and computes the dictionaries: every site, or a server, which must be
-        trusted then; sites see no totals in return.
+        Who adds the sums and computes the dictionaries; a server must be trusted then.
     privacy : Privacy, optional
-        Clip the contributions of subjects and add noise to the sums (differential privacy); see
-        docs/federated/privacy. Off by default.
+        Differential privacy, see docs/federated/privacy; off by default.
 
     Attributes
     ----------
-    model_ : estimator
-        The fitted model, without subjects: ``model_.personalize`` expresses new ones.
+    model_, local_models_ : estimator, dict of estimators
+        The fitted model without subjects, and with those of each site.
     run_, sites_, secure_ : str, tuple of str, bool
         Name of the run, its members, and whether sums were masked.
     audit_ : DataFrame
         The logs of all sites: slot, kind, bytes sent and received, seconds.
-    local_models_ : dict of estimators
-        The model that each site keeps, with its own subjects.
 
     Examples
     --------
@@ -101,24 +94,20 @@ class FederatedPerCDL(BaseEstimator):
             The recordings of each site, by its name.
         y : ignored
         folder : path, optional
-            Folder of the sites' files, with a subfolder per site; by default they are deleted at
-            the end.
+            Folder of the sites' files; by default they are deleted at the end.
         run : str, optional
-            Name of the run; random by default. A run of this name that was interrupted in the
-            same folder is continued.
+            Name of the run; random by default. It is continued if it was interrupted.
 
         Returns
         -------
         self
         """
         if not isinstance(X, Mapping) or len(X) < 2:
-            raise InvalidParameterError(
-                "`FederatedPerCDL.fit` takes the recordings of two or more sites, "
-                f"{{name: cohort, ...}}, not a {type(X).__name__}."
-            )
+            what = f"two or more sites, {{name: cohort, ...}}, not a {type(X).__name__}."
+            raise InvalidParameterError(f"`FederatedPerCDL.fit` takes the recordings of {what}")
         with tempfile.TemporaryDirectory() as temporary:
             place = Path(temporary if folder is None else folder)
-            sites = make_sites(X, place)
+            sites = make_sites(X, place, _trusting(self.privacy))
             manifest = self.propose(run or uuid4().hex, sites)
             board = Board(manifest, place / f"{manifest.run}.board")
             self.run_, self.secure_ = manifest.run, manifest.secure
@@ -137,12 +126,11 @@ class FederatedPerCDL(BaseEstimator):
     def propose(self, run: str, sites: list[FederatedSite]) -> Manifest:
         """Check the arguments; return the manifest that the sites sign."""
         if not isinstance(self.model, BaseCDL):
-            raise InvalidParameterError(
-                f"`FederatedPerCDL(model={self.model!r})` must be a PerCDL, PopCDL or IndCDL."
-            )
+            what = "must be a PerCDL, PopCDL or IndCDL"
+            raise InvalidParameterError(f"`FederatedPerCDL(model={self.model!r})` {what}.")
         members = {site.name: site.identity.public for site in sites}
-        options = self.secure, self.min_subjects, self.privacy, self.aggregate
-        return propose(self.model, check_name("run", run), members, *options)
+        terms: Any = self.get_params(deep=False) | {"run": check_name("run", run)}
+        return propose(members=members, **terms)
 
 
 def run_together(sites: list[FederatedSite], board: Board) -> dict[str, BaseCDL]:
@@ -176,9 +164,7 @@ def make_sites(
     cohorts: Mapping[str, Any], folder: Path, consent: Consent | None = None
 ) -> list[FederatedSite]:
     """Make sites in this process, in the order of their names; keys are made where needed."""
-    # All sites are in this process, so nothing has to be hidden.
-    consent = consent or Consent(1, allow_plain=True, trust_server=True, other_members=True)
-    sites = []
+    consent, sites = consent or _trusting(), []
     for name in sorted(cohorts):
         place = folder / check_name("site", name)
         path = place / f"{name}.key"
@@ -187,6 +173,14 @@ def make_sites(
             Identity.generate(name).write(place)
         sites.append(FederatedSite(Identity.read(path), as_cohort(cohorts[name]), place, consent))
     return sites
+
+
+def _trusting(privacy: Privacy | None = None) -> Consent:
+    """Return the conditions of sites in this process: nothing has to be hidden."""
+    consent = Consent(1, allow_plain=True, trust_server=True, other_members=True)
+    if privacy is None:
+        return consent
+    return replace(consent, max_epsilon=privacy.epsilon, max_delta=privacy.delta)
 
 
 def _read_log(site: FederatedSite, run: str) -> pd.DataFrame:

@@ -120,10 +120,8 @@ def verify(public: str, signature: bytes, text: bytes, who: str) -> None:
     try:
         key.verify(signature, text)
     except crypto("exceptions").InvalidSignature as error:
-        raise FederationError(
-            f"The signature of {who} is not valid: the message was changed on the way, or not "
-            "signed with the key in the manifest."
-        ) from error
+        why = "the message was changed, or not signed with the key in the manifest"
+        raise FederationError(f"The signature of {who} is not valid: {why}.") from error
 
 
 def refuse_existing(*paths: Path) -> None:
@@ -144,10 +142,8 @@ def check_key_file(path: Path) -> None:
     if not path.is_file():
         raise FederationError(f"There is no key at {path}. Make one with `percdl federate keys`.")
     if os.name == "posix" and path.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise FederationError(
-            f"The private key {path} can be read or changed by others. Run `chmod 600 {path}`; "
-            "if others use this machine, make a new key."
-        )
+        what = f"Run `chmod 600 {path}`; if others use this machine, make a new key"
+        raise FederationError(f"The private key {path} can be read or changed by others. {what}.")
 
 
 def read_private(path: Path, kind: type) -> Any:
@@ -163,7 +159,6 @@ def _read_key(path: Path, load: Any, kind: type) -> Any:
     except (ValueError, TypeError, crypto("exceptions").UnsupportedAlgorithm) as error:
         raise FederationError(f"{path} is not a key, or it is damaged ({error}).") from error
     if not isinstance(key, kind):
-        raise FederationError(
-            f"{path} holds a key of another kind ({type(key).__name__}, not {kind.__name__})."
-        )
+        kinds = f"{type(key).__name__}, not {kind.__name__}"
+        raise FederationError(f"{path} holds a key of another kind ({kinds}).")
     return key

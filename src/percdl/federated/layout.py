@@ -1,11 +1,9 @@
 """Sums as one vector, in an order and at scales that all sites know, and masks that hide it.
 
-A site sends ``8 n`` bytes in a round, with n numbers. With K atoms of L samples and P channels,
-margins of R samples, Q masks and a time warp shared by the channels, a round of the first phase
-has ``n = 4 + K + K (L + 2R) (P + Q)``; one of the second has ``n = 4 + 4 K + K L (L + 1) / 2 +
-K L (P + 3) + K (L + 2R) (P + Q)``, as only half of each symmetric Gram matrix is sent, and up to
-``K (20 L + 20 + 16^2)`` more for the gauge and the prior. That is O(L^2) per atom and site; the
-paper's Algorithm 2 sends O(L) per atom and *subject*, parameters included.
+A site sends ``8 n`` bytes in a round. With K atoms of L samples and P channels, margins of R
+samples, Q masks and a time warp shared by the channels, ``n = 4 + K + K (L + 2R) (P + Q)`` in the
+first phase and ``4 + 4 K + K L (L + 1) / 2 + K L (P + 3) + K (L + 2R) (P + Q)`` in the second,
+and up to ``K (20 L + 20 + 16^2)`` more for the gauge and the prior.
 
 Sums are masked in fixed point modulo 2^64. Each pair of members shares a secret and draws the same
 numbers from it. The site with the first name adds them, the other subtracts them, so they cancel
@@ -106,8 +104,7 @@ class Layout(tuple[tuple[str, tuple[int, ...]], ...]):
             name, _ = self[int(np.searchsorted(self._ends, refused[0], side="right"))]
             raise FederationError(
                 f"The sum `{name}` is not finite or exceeds {scales[refused[0]]:.6g}, the bound "
-                f"that the sites agreed on ({refused.size} of {vector.size} numbers are refused). "
-                "Nothing is sent. Check the recordings of this site."
+                f"agreed on ({refused.size} of {vector.size} numbers). Nothing is sent."
             )
 
     @property
@@ -139,10 +136,11 @@ def check_broadcast(arrays: dict[str, np.ndarray], settings: Settings) -> Broadc
     with np.errstate(over="ignore"):
         finite = all(np.isfinite(x.astype(settings.dtype)).all() for x in arrays.values())
     if not known or not finite:
-        raise FederationError(
-            f"The server sent arrays of shapes {given or 'none'}. Finite numbers and a dictionary "
-            f"of shape {shapes.pop('dictionary')} are needed; {shapes} are optional."
+        needed = (
+            f"a dictionary of shape {shapes.pop('dictionary')} are needed; {shapes} are optional"
         )
+        sent = f"The server sent arrays of shapes {given or 'none'}"
+        raise FederationError(f"{sent}. Finite numbers and {needed}.")
     return Broadcast(**arrays)
 
 
@@ -163,11 +161,9 @@ def cover(parts: dict[str, Bounds]) -> Bounds:
     for site, own in parts.items():
         for name, much, most in zip(Bounds._fields, own, usual, strict=True):
             if much - most > MOST_SPREAD:
-                raise FederationError(
-                    f"Site {site} declares {name} of 2^{much}, and the median site 2^{most}: the "
-                    "sums of the others would round to zero. Its recordings are in another unit, "
-                    "or it declares too much. Have it check them, or leave it out."
-                )
+                what = f"{name} of 2^{much}, and the median site 2^{most}"
+                why = "the sums of others would round to zero. Have it check its recordings"
+                raise FederationError(f"Site {site} declares {what}: {why}.")
     return Bounds(*(exponent(sum(2.0**e for e in column)) for column in (energies, samples)))
 
 
@@ -175,8 +171,7 @@ def encode(values: Vector, scales: Vector, n_sites: int) -> Fixed:
     """Write values in fixed point modulo 2^64, such that sums over the sites do not wrap.
 
     With ``2^e`` the next power of two from ``scale`` on, a value is rounded to a multiple of
-    ``2^(e - f)``, ``f = 63 - bit_length(n_sites)``. The total of n sites stays below 2^63 and is
-    off by at most ``n 2^(e - f - 1)``. Values beyond their scale would wrap: see `Layout.check`.
+    ``2^(e - f)``, ``f = 63 - bit_length(n_sites)``; it must not exceed its scale.
     """
     exponents = _exponents(scales, n_sites)
     return np.rint(np.ldexp(values, -exponents)).astype(np.int64).view(np.uint64)

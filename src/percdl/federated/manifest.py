@@ -71,7 +71,8 @@ class Manifest(Strict):
 
     ``members`` are the public keys of the sites (Ed25519, as hexadecimal digits). ``parameters``
     are the constructor arguments of the estimator named ``model``, as in a model file; ``arrays``
-    holds those that are arrays, such as a first dictionary. With ``secure``, sums are masked.
+    holds those that are arrays, such as a first dictionary. ``dataset`` names the recordings that
+    all sites must use. With ``secure``, sums are masked.
     ``aggregate`` says who adds them and computes the next dictionary: every site, or the server.
     """
 
@@ -79,11 +80,12 @@ class Manifest(Strict):
     members: Annotated[dict[Name, Digest], Field(min_length=2, max_length=MOST_SITES)]
     model: Annotated[str, Field(max_length=100)]
     parameters: dict[str, Any]
+    dataset: Annotated[str, Field(max_length=100)] = ""
     secure: bool
-    aggregate: Literal["sites", "server"]
-    min_subjects: Annotated[int, Field(ge=1)]
+    aggregate: Literal["sites", "server"] = "sites"
+    min_subjects: Annotated[int, Field(ge=1)] = 1
     version: Annotated[str, Field(max_length=100)]
-    privacy: Privacy | None
+    privacy: Privacy | None = None
     arrays: dict[str, Array] = Field(repr=False)
 
     @model_validator(mode="after")
@@ -92,21 +94,15 @@ class Manifest(Strict):
         if len(set(self.members.values())) < n_members:
             raise ValueError("two members have the same key, so one could sign for both")
         if self.secure and n_members < FEWEST_SITES:
-            raise ValueError(
-                f"secure sums need {FEWEST_SITES} members or more: each of two sites could "
-                "compute the values of the other from the total"
-            )
+            why = "each of two sites could compute the values of the other from the total"
+            raise ValueError(f"secure sums need {FEWEST_SITES} members or more: {why}")
         if INIT not in self.arrays and (self.privacy is not None or self.aggregate == "server"):
             who = "differential privacy" if self.privacy is not None else "a server that adds sums"
-            raise ValueError(
-                f"{who} needs a public first dictionary: pass `init` as an array, learned from "
-                "recordings that need no protection"
-            )
-        if self.privacy and self.privacy.shared_by > (n_members if self.secure else 1):
-            raise ValueError(
-                f"`Privacy(shared_by={self.privacy.shared_by})` needs masked sums over that "
-                "number of members or more"
-            )
+            what = "pass `init` as an array, learned from recordings that need no protection"
+            raise ValueError(f"{who} needs a public first dictionary: {what}")
+        if self.privacy and self.privacy.shared_by > (n_members - 1 if self.secure else 1):
+            why = "masked sums over more members than that: each one knows its own noise"
+            raise ValueError(f"`Privacy(shared_by={self.privacy.shared_by})` needs {why}")
         return self
 
     @property
@@ -137,10 +133,8 @@ class Manifest(Strict):
             if self.arrays.keys() != array_names(self.parameters):
                 raise ValueError("its arrays are not those that it names")
         except (KeyError, TypeError, ValueError) as error:
-            raise FederationError(
-                f"The model of the manifest is unknown ({error!r}). This is percdl {__version__}: "
-                "all sites must run the same version."
-            ) from error
+            why = f"This is percdl {__version__}: all sites must run the same version"
+            raise FederationError(f"The model is unknown ({error!r}). {why}.") from error
         check_agreeable(model)
         return model
 
@@ -152,11 +146,7 @@ class _File(Strict):
 
 
 class Invitation(NamedTuple):
-    """Invitation to a run: one readable file for the server and for all sites.
-
-    It holds the address of the server, the certificate of its authority (PEM) and the manifest.
-    Sites may get it in any way, because they compare its fingerprint by telephone.
-    """
+    """Invitation to a run: address of the server, its certificate authority (PEM), manifest."""
 
     server: str
     authority: str
@@ -179,7 +169,7 @@ class Invitation(NamedTuple):
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms of a run after all members have joined: each member's facts, and the common ones."""
+    """Terms of a run after all members have joined: facts of each member, and common ones."""
 
     manifest: Manifest
     joined: dict[str, Joining]
@@ -211,10 +201,9 @@ def agree(manifest: Manifest, posts: Mapping[str, Post]) -> Terms:
         own = joined[site].holdings.signals
         for name, a, b in zip(Signals._fields, signals, own, strict=True):
             if a != b:
-                raise FederationError(
-                    f"The sites must agree on {name}: site {first} has {a!r}, and site "
-                    f"{site} has {b!r}. Process the recordings alike, or leave one of them out."
-                )
+                has = f"site {first} has {a!r}, and site {site} has {b!r}"
+                what = f"The sites must agree on {name}: {has}. Process the recordings alike"
+                raise FederationError(f"{what}, or leave one of them out.")
     if len({post.public for post in joined.values()}) < len(joined):
         raise FederationError("Two sites have announced the same key for the run.")
     n_masks = max(own.holdings.n_masks for own in joined.values())
@@ -234,45 +223,36 @@ def check_sizes(terms: Terms) -> None:
     for kind, n_vectors in vectors.items():
         size = 8 * n_vectors * sum(math.prod(shape) for _, shape in terms.layout(kind))
         if size > MOST_BYTES:
-            raise FederationError(
-                f"The sums of a {kind} round would have {size / 1e6:.0f} MB, and a post at most "
-                f"{MOST_BYTES / 1e6:.0f} MB. Agree on fewer or shorter atoms, or fewer restarts."
-            )
+            sizes = f"{size / 1e6:.0f} MB, and a post at most {MOST_BYTES / 1e6:.0f} MB"
+            what = "Agree on fewer or shorter atoms, or fewer restarts"
+            raise FederationError(f"The sums of a {kind} round would have {sizes}. {what}.")
 
 
-def propose(
-    model: BaseCDL,
-    run: str,
-    members: dict[str, str],
-    secure: bool | str = "auto",
-    min_subjects: int = 1,
-    privacy: Privacy | None = None,
-    aggregate: str = "sites",
-) -> Manifest:
+def propose(model: BaseCDL, run: str, members: dict[str, str], **terms: Any) -> Manifest:
     """Return the manifest of a federated fit of a model; ``members`` are public keys by site.
 
-    Raises `InvalidParameterError` if the model depends on the recordings, or holds code.
+    ``terms`` are other fields of the manifest; ``secure`` is "auto" by default. Raises
+    `InvalidParameterError` if the model depends on the recordings, or holds code.
     """
     check_agreeable(model)
     arrays: dict[str, np.ndarray] = {}
+    if terms.get("secure", "auto") == "auto":
+        terms["secure"] = len(members) >= FEWEST_SITES
     try:
         manifest = Manifest(
             run=run,
             members=dict(sorted(members.items())),
             model=type(model).__name__,
             parameters=encode_parameters(model, arrays),
-            secure=len(members) >= FEWEST_SITES if secure == "auto" else secure,  # pyright: ignore[reportArgumentType]
-            aggregate=aggregate,  # pyright: ignore[reportArgumentType]
-            min_subjects=min_subjects,
             version=__version__,
-            privacy=privacy,
             arrays=arrays,
+            **terms,
         )
     except ModelFileError as error:
         raise InvalidParameterError(f"Sites agree on data, never on code: {error}") from error
     except ValidationError as error:
         raise InvalidParameterError(f"A federation is not possible: {explain(error)}.") from error
-    if privacy is not None:
+    if manifest.privacy is not None:
         check_private(settings_of(manifest.make_model()))
     return manifest
 
@@ -294,10 +274,9 @@ def check_agreeable(model: BaseCDL) -> None:
         ("init", any(isinstance(motif, Motif) for motif in motifs), find),
     ):
         if depends:
-            raise InvalidParameterError(
-                f"`{type(model).__name__}({argument}={getattr(model, argument)!r})` depends on "
-                f"the recordings, and no place has all of them. {advice}"
-            )
+            what = f"{type(model).__name__}({argument}={getattr(model, argument)!r})"
+            why = "depends on the recordings, and no place has all of them"
+            raise InvalidParameterError(f"`{what}` {why}. {advice}")
     settings = settings_of(model)
     asked = {name: getattr(settings, name, 0) for name in MOST}
     asked |= {"n_restarts": model.n_restarts, "parameters per atom": settings.n_params}
@@ -305,10 +284,8 @@ def check_agreeable(model: BaseCDL) -> None:
         asked["n_steps"] = settings.coder.n_steps
     for name, value in asked.items():
         if (value or 0) > MOST[name]:
-            raise InvalidParameterError(
-                f"The terms ask for {value} as `{name}`, and a site accepts at most {MOST[name]}: "
-                "it would be busy for too long. Agree on less."
-            )
+            most = f"a site accepts at most {MOST[name]}"
+            raise InvalidParameterError(f"The terms ask for {value} as `{name}`, and {most}.")
 
 
 def settings_of(model: BaseCDL, source: Any = ONE_CHANNEL) -> Settings:

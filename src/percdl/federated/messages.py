@@ -24,7 +24,7 @@ MOST_ROUNDS = 10**6
 MOST_SITES, MOST_CHANNELS = 1000, 10_000
 # Bytes of a post, of its header and of its signature (Ed25519).
 MOST_BYTES, MOST_HEAD, SIGNED = 2**28, 2**24, 64
-POST = "percdl post, version 2"
+POST, SHORT = "percdl post, version 3", 8
 # Largest power of two of a bound: the scales computed from it stay finite.
 MOST_EXPONENT = 960
 
@@ -113,6 +113,8 @@ class Head(Strict):
     site: Name
     kind: Kind
     chain: Digest
+    # Digits of the checksum of each message of the last slot, to name a member that signed two.
+    heard: Annotated[str, Field(pattern="^[0-9a-f]*$", max_length=SHORT * MOST_SITES)] = ""
     facts: dict[str, Any]
 
 
@@ -125,10 +127,8 @@ class Post(NamedTuple):
     def vector(self, dtype: Any, size: int) -> np.ndarray:
         """Return the numbers as a vector (n,); raises `FederationError` for another size."""
         if len(self.numbers) != 8 * size:
-            raise FederationError(
-                f"Site {self.head.site} sent {len(self.numbers)} bytes of numbers in a "
-                f"{self.head.kind} round, not {8 * size}."
-            )
+            sent = f"{len(self.numbers)} bytes of numbers in a {self.head.kind} round"
+            raise FederationError(f"Site {self.head.site} sent {sent}, not {8 * size}.")
         return np.frombuffer(self.numbers, np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
 
@@ -183,10 +183,8 @@ def explain(error: Exception) -> str:
 def check_name(kind: str, name: str) -> str:
     """Return a name of a run or of a site if it can be a file name."""
     if not isinstance(name, str) or not re.fullmatch(NAME, name):
-        raise FederationError(
-            f"{name!r} is not a valid name for a {kind}. Use up to 64 letters, digits, dots, "
-            "dashes and underscores, starting with a letter or a digit."
-        )
+        known = "up to 64 letters, digits, '.', '-' and '_', starting with a letter or a digit"
+        raise FederationError(f"{name!r} is not a valid name for a {kind}. Use {known}.")
     return name
 
 

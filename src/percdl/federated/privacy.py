@@ -1,9 +1,8 @@
 """Differential privacy: budget, accounting, clipping and noise (docs/federated/privacy.md).
 
-Floating-point numbers are unevenly spaced, so the last bits of a noisy sum could reveal the value.
-Here values and noise are multiples of one step, so every outcome is possible for every value.
-Contributions are rounded towards zero after clipping, which keeps their norm within the bound, and
-are added as integers. Noise is a normal number rounded to the grid, as if the sum were rounded.
+The last bits of a noisy floating-point sum could reveal the value. Here values and noise are
+multiples of one step, so every outcome is possible for every value. Contributions are rounded
+towards zero after clipping, and added as integers; noise is a normal number, rounded.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Steps = Int64[np.ndarray, " n"]  # values on the grid, as numbers of steps
 
 @dataclass(frozen=True)
 class Privacy:
-    """Limit on what can be learned about one subject; see docs/federated/privacy.md.
+    """Limit on what can be learned about one person; see docs/federated/privacy.md.
 
     Parameters
     ----------
@@ -39,14 +38,15 @@ class Privacy:
         Budget of a whole run, which sets the noise (or give ``noise_multiplier``), and the
         probability that the guarantee fails, well below one over the number of subjects.
     clip : float
-        Largest contribution of a subject per atom. An ordinary contribution is about 1 in the
+        Largest contribution of a person per atom. An ordinary contribution is about 1 in the
         first phase and between 1 and 2 in the second, in any units. A public number:
         `suggest_clip` finds it from recordings that need no protection.
     noise_multiplier : float, optional
         Standard deviation of the noise over the clip, instead of ``epsilon``. 0 means no noise
         and no privacy, for comparison.
     shared_by : int
-        Number of honest sites that share the noise. More than 1 needs secure sums.
+        Number of honest sites that share the noise, at most all but one. More than 1 needs
+        secure sums.
 
     Examples
     --------
@@ -149,9 +149,8 @@ def check_private(settings: Settings) -> None:
         ("huber_delta", settings.delta, None, "robust codes were not analyzed"),
     ):
         if found != needed:
-            raise InvalidParameterError(
-                f"Differential privacy needs `{name}={needed!r}`, not {found!r}: {why}."
-            )
+            what = f"`{name}={needed!r}`, not {found!r}: {why}"
+            raise InvalidParameterError(f"Differential privacy needs {what}.")
 
 
 def step_of(deviation: float) -> float:

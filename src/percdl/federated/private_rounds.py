@@ -7,15 +7,15 @@ depend on other subjects: chunks have one shape (`ROWS`), and programs treat the
 
 `Denoised` costs no privacy: it only uses released sums and the amount of noise, which is public.
 An atom keeps its shape if an update would have an error larger than the atom itself. Otherwise the
-difference to the old atom is shrunk by the share that noise explains (the James-Stein estimator).
-A Gram matrix is shrunk in the same way, towards that of people who do not warp. A ridge as large
-as the noise that is left keeps it positive, and pulls towards the old atom.
+difference to the old atom is shrunk by the share that noise explains (the James-Stein estimator),
+and so is that of a Gram matrix to the one of people who do not warp. A ridge keeps it positive.
 """
 
 from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -102,8 +102,8 @@ def reach_of(settings: Settings) -> int:
 
 
 def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
-    """Return what each subject adds to the round just run, in the order of the blocks."""
-    settings, parts = site.settings, []
+    """Return what each subject adds to the round just run, in the order of the cohort."""
+    settings, parts, subjects = site.settings, [], []
     atoms = np.asarray(dictionary, settings.dtype)
     with jax.enable_x64(settings.dtype == "float64"):
         for block in site.blocks:
@@ -116,7 +116,9 @@ def contributions(site: Site, dictionary: np.ndarray, kind: str) -> Rows:
                 rows = {"moment": moment, "weight": weight}
             n_subjects = sum(block.counts)
             parts.append({name: np.asarray(x, float)[:n_subjects] for name, x in rows.items()})
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+            subjects += [i for index in block.chunks for i in site.chunks[index].subjects]
+    order = np.argsort(subjects)
+    return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
 
 
 def to_sums(totals: dict[str, np.ndarray], like: Sums, settings: Settings) -> Sums:
@@ -195,9 +197,9 @@ def _sines(settings: Settings) -> np.ndarray:
 class PrivateRounds(Rounds):
     """Rounds of a site with noise added to all sums.
 
-    ``inside`` runs the rounds without noise; its state and results stay at the site. The noise is
-    made from ``random_bytes``, by default of the operating system. No more rounds are answered
-    than a fit has.
+    ``inside`` runs the rounds without noise; its state and results stay at the site. ``admit``
+    says who counts (`Groups`), by default everyone. The noise is made from ``random_bytes``, by
+    default of the operating system. No more rounds are answered than a fit has.
     """
 
     def __init__(
@@ -206,11 +208,12 @@ class PrivateRounds(Rounds):
         settings: Settings,
         privacy: dp.Privacy,
         random_bytes: dp.RandomBytes = os.urandom,
+        admit: Callable[[np.ndarray], np.ndarray] = np.sign,
     ):
         dp.check_private(settings)
         # A unit found from the recordings would let one subject's numbers depend on others.
         self.inside = InProcess(cohort, settings, ROWS, unit=1.0, is_exact=True)
-        self._settings, self._random_bytes = settings, random_bytes
+        self._settings, self._admit, self._random_bytes = settings, admit, random_bytes
         self._left = dp.count_releases(settings)
         self._bound = privacy.bound(settings.n_atoms)
         self._deviation = privacy.deviation(settings.n_atoms, self._left)
@@ -221,12 +224,14 @@ class PrivateRounds(Rounds):
         if kind == "express":
             return nothing_like(exact)
         if self._left == 0:
-            raise FederationError(
-                "All agreed releases are spent, and one more would break the guarantee of "
-                "differential privacy. Nothing is sent."
-            )
+            why = "one more would break the guarantee of differential privacy"
+            raise FederationError(f"All agreed releases are spent, and {why}. Nothing is sent.")
         self._left -= 1
-        rows = contributions(self.inside.site, broadcast.dictionary, kind)
+        counted = self._admit(self.inside.results().counts)
+        rows = {
+            name: x * counted.reshape(*counted.shape, *[1] * (x.ndim - 2))
+            for name, x in contributions(self.inside.site, broadcast.dictionary, kind).items()
+        }
         ends, scales = np.cumsum([x[0].size for x in rows.values()]), scales_of(self._settings)
         parts = np.split(self._add(_flat(rows, scales)), ends[:-1])
         pairs = zip(rows.items(), parts, strict=True)
@@ -234,7 +239,8 @@ class PrivateRounds(Rounds):
         return to_sums(totals, exact, self._settings)
 
     def _add(self, rows: np.ndarray) -> np.ndarray:
-        """Clip and add rows, and add noise."""
+        """Clip and add the rows of each person, and add noise."""
+        rows = add_by_person(rows, self.inside.site.cohort.persons)
         if self._deviation == 0:
             return dp.clip_rows(rows, self._bound).sum(0)
         step = dp.step_of(self._deviation)
@@ -248,10 +254,16 @@ def _flat(rows: Rows, scales: dict[str, float]) -> np.ndarray:
     return np.hstack([scales[name] * x.reshape(len(x), -1) for name, x in rows.items()])
 
 
-def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
-    """Return a clip for `Privacy`, from recordings that need no protection.
+def add_by_person(rows: np.ndarray, persons: Any) -> np.ndarray:
+    """Return the sum of the rows (S, ...) of each person, in the order of the sorted persons."""
+    names, owners = np.unique(persons, return_inverse=True)
+    totals = np.zeros((len(names), *rows.shape[1:]), np.result_type(rows, int))
+    np.add.at(totals, owners, rows)
+    return totals
 
-    Do not use recordings of the federation: the clip is public, and would reveal something.
+
+def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
+    """Return a clip for `Privacy`, a public number, from recordings that need no protection.
 
     Parameters
     ----------
@@ -265,7 +277,7 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     Returns
     -------
     float
-        The quantile of the contributions' norms in a round of each phase, per atom.
+        The quantile of the norms of persons' contributions in a round of each phase, per atom.
 
     Examples
     --------
@@ -282,16 +294,16 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     dp.check_private(settings)
     first = given_atoms(model.init)
     if not isinstance(first, np.ndarray):
-        raise InvalidParameterError(
-            f"`suggest_clip` needs a first dictionary: `init` an array, not {model.init!r}."
-        )
+        what = f"a first dictionary: `init` an array, not {model.init!r}"
+        raise InvalidParameterError(f"`suggest_clip` needs {what}.")
     broadcast = Broadcast(normalize(check_atoms(first, settings)))
     runtime = InProcess(cohort, settings, ROWS, is_exact=True)
     norms = []
     for kind in ("population", "personal"):
         runtime.run_round(kind, broadcast)
         rows = contributions(runtime.site, broadcast.dictionary, kind)
-        norms.append(np.linalg.norm(_flat(rows, scales_of(settings)), axis=1))
+        own = add_by_person(_flat(rows, scales_of(settings)), cohort.persons)
+        norms.append(np.linalg.norm(own, axis=1))
     return float(np.quantile(np.concatenate(norms) / np.sqrt(settings.n_atoms), quantile))
 
 

@@ -148,10 +148,8 @@ def look_at_server(server: str, authority: str, timeout: float = 30.0) -> float 
     except httpx.TransportError as error:
         if "CERTIFICATE_VERIFY_FAILED" not in str(error):
             return None
-        raise FederationError(
-            f"The server at {server} does not prove its identity ({error}). Do not join. Ask for "
-            "the right certificate authority, or for a certificate with this name."
-        ) from error
+        why = f"does not prove its identity ({error}). Do not join. Ask for the right authority"
+        raise FederationError(f"The server at {server} {why}.") from error
     except (KeyError, TypeError, ValueError) as error:
         raise FederationError(f"The server at {server} is not a relay of percdl.") from error
     return date.timestamp() - time.time()
@@ -189,10 +187,8 @@ class Relayed(AbstractContextManager):
             if status != 202:
                 raise FederationError(f"The server refuses to answer: {_shown(content)}")
             if time.monotonic() > end:
-                raise WaitedError(
-                    f"After {self._patience:g} s, {_shown(content)} has not posted in slot "
-                    f"{slot} of run {self._manifest.run}. Join again to continue the run."
-                )
+                what = f"has not posted in slot {slot}. Join again to continue the run"
+                raise WaitedError(f"After {self._patience:g} s, {_shown(content)} {what}.")
 
     def _ask(self, method: str, slot: int, end: float, content: bytes = b"") -> tuple[int, bytes]:
         """Send a request, again after a failure of the network; return status and body."""
@@ -205,9 +201,8 @@ class Relayed(AbstractContextManager):
                     return answer.status_code, _read_body(answer, self._most, end + _HOLD)
             except httpx.TransportError as error:
                 if time.monotonic() > end:
-                    raise WaitedError(
-                        f"The server cannot be reached ({error}). Join again to continue the run."
-                    ) from error
+                    why = f"The server cannot be reached ({error})"
+                    raise WaitedError(f"{why}. Join again to continue the run.") from error
                 time.sleep(_RETRY)
 
 
@@ -217,9 +212,8 @@ def _read_body(answer: httpx.Response, most: int, end: float) -> bytes:
     for part in answer.iter_raw():
         content += part
         if len(content) > most:
-            raise FederationError(
-                f"The server sends more than {most} bytes, too many for a relay. Ask who runs it."
-            )
+            what = f"more than {most} bytes, too many for a relay"
+            raise FederationError(f"The server sends {what}. Ask who runs it.")
         if time.monotonic() > end:
             raise WaitedError("The server is too slow. Join again to continue the run.")
     return bytes(content)

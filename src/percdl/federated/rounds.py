@@ -1,19 +1,18 @@
 """Rounds over all members of a run, as one site sees them: its own sums, and the totals of all.
 
-The server's half of Algorithm 2 is deterministic. Every site adds the posts of all members itself
-and computes the next dictionary itself, so no one can choose a dictionary.
+Every site adds the posts of all and computes the next dictionary, so no one can choose it.
 
-Wrong sums end a run. The objective of a round is the energy less what the atoms explain, and this
-follows exactly from the other sums. The sums also promise the objective of the new dictionary with
-the old codes. Exact codes can only lower it, unless windows have moved; a new gauge costs little.
-If the identity fails, or the next round ends clearly above its promise, some sums were wrong. As
-masks hide whose, every site then reveals two numbers: the objective that its own sums promised and
-the one they reached. They disagree at a site that made its sums up.
+Wrong sums end a run: those that contradict each other (`contradiction`), and those that promise
+too much. The sums promise the objective of the new dictionary with the old codes. Exact codes can
+only lower it, unless windows have moved; a new gauge costs little. If the next round ends clearly
+above, some sums were wrong. As masks hide whose, every site then reveals two numbers: the
+objective that its own sums promised and the one they reached.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,7 +30,7 @@ from percdl.federated.identities import RunKeys
 from percdl.federated.layout import decode, encode, mask
 from percdl.federated.manifest import N_DRAWN, Terms
 from percdl.federated.messages import Post, Strict, digest, frame, parse
-from percdl.federated.private_rounds import PrivateRounds
+from percdl.federated.private_rounds import PrivateRounds, add_by_person
 from percdl.runtimes.in_process import InProcess
 from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
@@ -42,11 +41,9 @@ from percdl.steps.initialization import draw_shapes
 Report = Callable[[str, int, float], None]
 # Number of candidates of a first dictionary that are kept after each step.
 N_KEPT = (8, 3, 1)
-# Largest excess over the promise, relative to the energy of the signals: rounding explains it in
-# the first phase, and a new gauge in the second.
+# Largest excess over the promise, relative to the energy: due to rounding, and to a new gauge.
 MOST_ABOVE = {"population": 1e-3, "personal": 0.05}
-# The same after windows have moved: a recording that ends with a pattern may lose it.
-MOST_MOVED = 1.0
+MOST_MOVED = 1.0  # after windows have moved: a recording that ends with a pattern may lose it
 # Largest error of the identity, relative to the energy: 100 times that of single precision.
 MOST_OFF = 1e-5
 ABOVE, OTHER = "above what the sums before promised", "not what its other sums say"
@@ -55,23 +52,25 @@ ABOVE, OTHER = "above what the sums before promised", "not what its other sums s
 class Groups:
     """At least k people behind every number, jointly over the rounds of a run.
 
-    If one person has an atom in only one of two rounds, the difference of the sums shows that
-    person. So for each atom, people form groups of ``least`` or more that never change, and a
-    group counts in a round only if all its people have the atom. Any sums and differences of
-    rounds are then over whole groups.
+    For each atom, people form groups of ``least`` or more that never change, and a group counts in
+    a round only if all its people have the atom. Any differences of rounds are over whole groups.
 
-    ``of`` (S, K) is the group of each person for each atom, 0 for none yet.
+    ``persons`` has the person of each recording; ``of`` (n, K) is the group of each person for
+    each atom, 0 for none yet, in the order of the sorted persons.
     """
 
-    def __init__(self, n_people: int, n_atoms: int, least: int):
-        self.least, self.of = least, np.zeros((n_people, n_atoms), int)
+    def __init__(self, persons: Any, n_atoms: int, least: int):
+        names, self._owners = np.unique(persons, return_inverse=True)
+        self.least, self.of = least, np.zeros((len(names), n_atoms), int)
+        self._before: tuple[Sums, Sums] | None = None  # with and without those left out
 
     def admit(self, counts: Int[np.ndarray, "S K"]) -> Bool[np.ndarray, "S K"]:
-        """Return who counts for each atom in a round, from the numbers of activations.
+        """Return which recordings count for each atom in a round, from numbers of activations.
 
         People without a group form new ones as soon as there are enough. People with few
         activations share a group, because they are most likely to lose the atom.
         """
+        each, counts = counts, add_by_person(counts, self._owners)
         has = counts > 0
         admitted = np.zeros_like(has)
         for k, of in enumerate(self.of.T):
@@ -82,23 +81,28 @@ class Groups:
                     of[members] = of.max() + 1
             present = np.bincount(of[has[:, k]], minlength=of.max() + 1)
             admitted[:, k] = (of > 0) & (present == np.bincount(of))[of]
-        return admitted
+        return admitted[self._owners] & (each > 0)
 
     def limit(self, runtime: InProcess, sums: Sums, kind: str, broadcast: Broadcast) -> Sums:
         """Return the sums of the last round of a runtime over the people who count.
 
-        Energies are still over everyone; the objective excludes what the others explain. Pairs of
-        overlapping atoms are left out if too few people have both.
+        Energies are still over everyone. The objective excludes what the others explain, and
+        `objective_fitted` what the others of the round before do. ``least`` have pairs of atoms.
         """
         counts, settings = runtime.results().counts, runtime.site.settings
-        counted = self.admit(counts)
+        counted, before, self._before = self.admit(counts), self._before, None
+        if before is not None:
+            every, less = (_explained(x, broadcast.dictionary, settings) for x in before)
+            sums = replace(sums, objective_fitted=sums.objective_fitted + (every - less))
         if not (counted == (counts > 0)).all():
             some = runtime.add_some(sums, kind, broadcast, counted)
             every, less = (explain_away(x, broadcast, settings) for x in (sums, some))
+            self._before = (sums, some) if _is_known(sums, broadcast, settings) else None
             sums = replace(some, objective=sums.objective + (every - less))
         if not sums.ztz.size:
             return sums
-        both = counted.T.astype(int) @ counted
+        pairs = counted[:, :, None] & counted[:, None]
+        both = (add_by_person(pairs, self._owners) > 0).sum(0)
         return replace(sums, ztz=np.where((both < self.least)[..., None], 0, sums.ztz))
 
 
@@ -108,11 +112,11 @@ class OwnRounds:
     def __init__(self, cohort: Cohort, terms: Terms, least: int):
         self._cohort, self._terms, self._least, self._private = cohort, terms, least, None
         settings, privacy = terms.settings, terms.manifest.privacy
-        self.groups = Groups(len(cohort), settings.n_atoms, least)
+        self.groups = Groups(cohort.persons, settings.n_atoms, least)
         if privacy is None:
             self.runtime = InProcess(cohort, settings, settings.chunk_rows, terms.common.n_masks)
         else:
-            self._private = PrivateRounds(cohort, settings, privacy)
+            self._private = PrivateRounds(cohort, settings, privacy, admit=self.groups.admit)
             self.runtime = self._private.inside
 
     def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
@@ -134,14 +138,15 @@ class OwnRounds:
     def try_dictionaries(self, candidates: np.ndarray) -> list[Sums]:
         """Return the sums of a population round with each of some dictionaries (C, K, L, P).
 
-        The sums are over the beginnings of some recordings, of at least ``least`` people for each
-        atom of each candidate. Groups are new for each candidate.
+        The sums are over the beginnings of some recordings, of ``least`` people or more for each
+        atom of each candidate, in groups of its own.
         """
         settings, found = self._terms.trial, []
-        sample = spread_sample(self._cohort, settings.atom_length, self._least)
+        most = max(Counter(self._cohort.persons).values())  # recordings of one person
+        sample = spread_sample(self._cohort, settings.atom_length, self._least * most)
         for broadcast in map(Broadcast, candidates):
             runtime = InProcess(sample, settings, None, self._terms.common.n_masks)
-            groups = Groups(len(sample), settings.n_atoms, self._least)
+            groups = Groups(sample.persons, settings.n_atoms, self._least)
             sums = runtime.population_round(broadcast)
             found.append(groups.limit(runtime, sums, "population", broadcast))
         return found
@@ -155,10 +160,8 @@ def add_posts(terms: Terms, kind: str, posts: dict[str, Post], n_vectors: int = 
     for site in terms.manifest.sites:
         parts.append(posts[site].vector(dtype, layout.size))
         if not terms.manifest.secure and not (np.abs(parts[-1]) <= scales).all():
-            raise FederationError(
-                f"Site {site} sent numbers in a {kind} round that are not finite or exceed the "
-                "agreed bounds. Have it check its recordings, or leave it out."
-            )
+            what = f"numbers in a {kind} round that are not finite or exceed the agreed bounds"
+            raise FederationError(f"Site {site} sent {what}. Have it check its recordings.")
     total = np.stack(parts).sum(axis=0, dtype=dtype)
     if terms.manifest.secure:
         total = decode(total, scales, len(parts))
@@ -173,42 +176,71 @@ class Share(Strict):
 
 
 def find_wrong(
-    history: History, kind: str, broadcast: Broadcast, total: Sums, settings: Settings
+    history: History, kind: str, broadcast: Broadcast, total: Sums, terms: Terms
 ) -> str | None:
-    """Return why the objective of a round shows that sums were wrong; None if it does not."""
-    off = total.objective - total.energy + explain_away(total, broadcast, settings)
-    if abs(off) > MOST_OFF * total.signal:
+    """Return why the total of a round shows that sums were wrong; None if it does not."""
+    if contradiction(total, broadcast, terms, terms.manifest.sites) > MOST_OFF * total.signal:
         return OTHER
     if not history.records or history.records[-1].step not in ("CDU", "PerCDU"):
         return None
     moved = broadcast.move is not None and np.any(broadcast.move)
     most = MOST_MOVED if moved else MOST_ABOVE.get(kind, np.inf)
-    # `objective_fitted` is over everyone; `objective` is over the people who count (`Groups`).
-    is_above = total.objective_fitted > history.records[-1].objective + most * total.signal
+    # Parameters are fitted as if activations did not overlap.
+    reached = total.objective if terms.settings.overlaps else total.objective_fitted
+    is_above = reached > history.records[-1].objective + most * total.signal
     return ABOVE if is_above else None
 
 
-def explain_away(sums: Sums, broadcast: Broadcast, settings: Settings) -> float:
-    """Return the energy that the atoms of a round explain.
+def contradiction(sums: Sums, broadcast: Broadcast, terms: Terms, sites: Sequence[str]) -> float:
+    """Return by how much sums contradict each other and what ``sites`` declared, as an energy.
 
-    It follows from the other sums if these have the unit of the energy, else from the objective.
+    The objective follows from the other sums. Amplitudes are those of least squares, so both parts
+    of the error of an atom agree. Everyone with an atom has an activation.
     """
-    known = sums.gram.size or (sums.moment.size and not sums.n_warps.size and not sums.ztz.size)
-    if settings.by_subject or not known or (sums.gram.size and broadcast.precision is not None):
+    settings, declared = terms.settings, [terms.joined[s].holdings.bounds for s in sites]
+    off = abs(sums.objective - sums.energy + explain_away(sums, broadcast, settings))
+    off = max(off, sums.objective - sums.energy, -sums.objective)
+    if _is_known(sums, broadcast, settings) and settings.delta is None and not settings.overlaps:
+        linear, square = forms(sums, broadcast.dictionary, settings)
+        off = max(off, float(np.abs(linear - square).max()))
+    has_baselines = settings.disjoint_coder.n_terms > 0
+    if not (settings.relative or settings.delta is not None or has_baselines):
+        most, least = sum(2.0**b.energy for b in declared), 0.0 if terms.common.n_masks else 0.5
+        off = max(off, sums.signal - most, least * most - sums.signal)
+    people = sums.n_warps if sums.n_warps.size else np.zeros(len(sums.counts))
+    most_people = sum(2.0**b.samples for b in declared) / settings.atom_length
+    excess = max((people - sums.counts).max(), people.max() - most_people, -people.min())
+    return max(off, sums.signal * float(excess))
+
+
+def _is_known(sums: Sums, broadcast: Broadcast, settings: Settings) -> bool:
+    """Whether sums have the unit of the energy, so that what is explained follows from them."""
+    if settings.by_subject or (sums.gram.size and broadcast.precision is not None):
+        return False
+    return bool(sums.gram.size or (sums.moment.size and not sums.n_warps.size + sums.ztz.size))
+
+
+def explain_away(sums: Sums, broadcast: Broadcast, settings: Settings) -> float:
+    """Return the energy that the atoms explain, from the objective if it is not known."""
+    if not _is_known(sums, broadcast, settings):
         return sums.energy - sums.objective
-    linear, square = _forms(sums, broadcast.dictionary, settings)
+    return _explained(sums, broadcast.dictionary, settings)
+
+
+def _explained(sums: Sums, atoms: np.ndarray, settings: Settings) -> float:
+    linear, square = forms(sums, atoms, settings)
     return float((2 * linear - square).sum())
 
 
 def promise(own: Sums, total: Sums, dictionary: np.ndarray, settings: Settings) -> float:
     """Return the objective that own sums promise with a new dictionary, scaled to fit all sums."""
-    linear, square = _forms(total, dictionary, settings)
+    linear, square = forms(total, dictionary, settings)
     scale = np.divide(linear, square, out=np.zeros_like(linear), where=square > 0)
-    linear, square = _forms(own, dictionary, settings)
+    linear, square = forms(own, dictionary, settings)
     return own.energy - float((2 * scale * linear - scale**2 * square).sum())
 
 
-def _forms(sums: Sums, atoms: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
+def forms(sums: Sums, atoms: np.ndarray, settings: Settings) -> tuple[np.ndarray, np.ndarray]:
     """Return the linear and the quadratic part (K,) of the error, from sums of either phase."""
     if sums.gram.size:
         pairs = zip(sums.gram, atoms, strict=True)
@@ -250,12 +282,13 @@ class FederatedRounds(Rounds):
         """End the run if sums contradict each other or the promise of the last round."""
         settings = self.terms.settings
         last, self._last = self._last, (own, total)
-        why = find_wrong(self.history, kind, broadcast, total, settings)
+        why = find_wrong(self.history, kind, broadcast, total, self.terms)
         if why is None:
             return
         promised = reached = 0.0
         if why == OTHER:
-            promised = own.energy - explain_away(own, broadcast, settings)
+            here = [self.transcript.identity.site]
+            promised = own.objective - contradiction(own, broadcast, self.terms, here)
             reached = own.objective
         elif last is not None:  # else this site was restarted since
             promised = promise(*last, broadcast.dictionary, settings)
@@ -269,17 +302,15 @@ class FederatedRounds(Rounds):
         lines = (f"{site} {x.promised:.6g}, {x.reached:.6g}" for site, x in sorted(shares.items()))
         raise FederationError(
             f"The objective of slot {self.transcript.slot - 2} of run {self.terms.manifest.run} "
-            f"is {why} ({kind}): some sums were wrong. Site {suspect} has the largest gap and is "
-            f"the first suspect. Promised and reached: {'; '.join(lines)}. Have the sites "
-            "checked, or leave one out."
+            f"is {why} ({kind}): some sums were wrong. Site {suspect} has the largest gap. "
+            f"Promised and reached: {'; '.join(lines)}. Have sites checked, or leave one out."
         )
 
     def first_dictionary(self) -> np.ndarray:
         """Return the first dictionary (K, L, P) of a run, given or found together.
 
-        Atoms are found one by one. All sites draw the same smooth random shapes as candidates and
-        code some of their recordings with each; population rounds improve the candidates, and the
-        best are kept. Each of three posts per atom holds the sums of all candidates.
+        Atoms are found one by one. All sites code some recordings with the same random shapes;
+        population rounds improve them, and the best are kept. There are three posts per atom.
         """
         settings, model = self.terms.settings, self.terms.manifest.make_model()
         given = given_atoms(model.init)

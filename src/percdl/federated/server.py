@@ -1,9 +1,7 @@
 """A server that adds the posts and computes the dictionaries (``aggregate="server"``).
 
-Sites see dictionaries and no totals. They trust the server to compute honestly, since it could
-send any dictionary (docs/federated/threat_model.md). The server runs the usual loop of a fit on
-the posts; after a restart it repeats the rounds from the stored posts and gives the same answers.
-A site answers no more rounds than the manifest has.
+Sites see dictionaries and no totals, and trust the server to compute honestly. It runs the usual
+loop of a fit on the posts; after a restart it repeats the rounds from the stored posts.
 """
 
 from __future__ import annotations
@@ -49,13 +47,11 @@ class ServerRounds(Rounds):
         """Let all sites run a round; return the sums over all."""
         self.ask(kind, broadcast.to_arrays())
         [total] = add_posts(self.terms, kind, self._posts(kind))
-        why = find_wrong(self.history, kind, broadcast, total, self.terms.settings)
+        why = find_wrong(self.history, kind, broadcast, total, self.terms)
         if why and self.board.manifest.privacy is None:  # else there are no objectives
-            raise FederationError(
-                f"The objective of slot {self.place.slot} of run {self.board.manifest.run} is "
-                f"{why} ({kind}): some sums were wrong. A server that adds cannot tell which site "
-                "sent them. Have the sites checked, or let the sites add."
-            )
+            what = f"The objective of slot {self.place.slot} is {why} ({kind})"
+            hint = "A server cannot tell which site sent them"
+            raise FederationError(f"{what}: some sums were wrong. {hint}.")
         return total
 
     def ask(self, kind: Any, arrays: dict[str, np.ndarray], why: str = "") -> None:
@@ -105,10 +101,8 @@ def follow(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, St
                 raise FederationError("The server ends the run for a reason that is unknown.")
             return *last, StopReason(question.why)
         if asked[question.kind] >= most[question.kind]:
-            raise FederationError(
-                f"The server asks for more {question.kind} rounds than the manifest has "
-                f"({most[question.kind]}). Nothing is sent. Ask who runs it."
-            )
+            why = f"more {question.kind} rounds than the manifest has ({most[question.kind]})"
+            raise FederationError(f"The server asks for {why}. Nothing is sent. Ask who runs it.")
         broadcast = check_broadcast(question.arrays, settings)
         sums, _ = rounds.post_round(question.kind, broadcast)
         last = broadcast, sums

@@ -19,7 +19,7 @@ from percdl.estimators.fitting import End
 from percdl.estimators.modelfile import load
 from percdl.exceptions import FederationError, PerCDLError
 from percdl.federated.board import Connection, Transcript, WaitedError
-from percdl.federated.consent import Consent, check_manifest, digests, sign
+from percdl.federated.consent import KEY, MODEL, Consent, check_manifest, digests, sign
 from percdl.federated.identities import Identity, RunKeys
 from percdl.federated.layout import exponent
 from percdl.federated.manifest import Manifest, Terms, agree, fitted_model, settings_of
@@ -32,18 +32,17 @@ from percdl.signals.events import events_to_csv
 from percdl.signals.files import hold, release
 from percdl.signals.preprocessing import lasting_steps
 
-# Files of a run at a site: its own model, and the model without subjects, to be passed on.
-MODEL, COMMON, STATE, KEY = "model.percdl", "common.percdl", "state.percdl", "run.key"
+# Files of a run at a site: the model without subjects, to be passed on, and the state.
+COMMON, STATE = "common.percdl", "state.percdl"
 # Exponent of the assumed number of subjects of a site, if their number is secret.
 MOST_SUBJECTS = 24
 
 
 @dataclass(frozen=True)
 class FederatedSite:
-    """A site of a federation.
+    """A site of a federation. After a crash, taking part again continues the run.
 
-    Its folder holds its state: after a crash, taking part again continues the run. An error that
-    may name a subject is written to the site's own log, and only its type is posted.
+    An error that may name a subject is written to its own log, and only its type is posted.
 
     Parameters
     ----------
@@ -94,9 +93,8 @@ class FederatedSite:
         try:
             held = hold(place)
         except BlockingIOError as error:
-            raise FederationError(
-                f"Another process takes part in run {manifest.run} in {place}. Stop one of them."
-            ) from error
+            what = f"takes part in run {manifest.run} in {place}. Stop one of them"
+            raise FederationError(f"Another process {what}.") from error
         try:
             return self._run(transcript, report)
         except WaitedError:
@@ -113,7 +111,8 @@ class FederatedSite:
         place, manifest = transcript.folder, transcript.manifest
         keys = RunKeys.at(place / KEY)
         terms = self._join(transcript, keys)
-        own = OwnRounds(self.cohort, terms, self.consent.least(manifest))
+        least = 1 if self.consent.trusts_noise(manifest) else self.consent.least(manifest)
+        own = OwnRounds(self.cohort, terms, least)
         rounds = FederatedRounds(transcript, terms, own, keys, History())
         if manifest.aggregate == "server":
             asked, sums, reason = follow(rounds, report)
@@ -134,10 +133,8 @@ class FederatedSite:
         posts = transcript.exchange("join", **own.model_dump(mode="json"))
         terms = agree(transcript.manifest, posts)
         if terms.joined[self.name] != own:
-            raise FederationError(
-                f"The recordings or the key of site {self.name} have changed since it joined run "
-                f"{transcript.manifest.run}. Restore them, or start a new run."
-            )
+            what = f"changed since it joined run {transcript.manifest.run}. Restore them"
+            raise FederationError(f"Recordings or key of site {self.name} have {what}.")
         return terms
 
     def _keep(self, place: Path, terms: Terms, end: End) -> BaseCDL:
@@ -184,12 +181,14 @@ def _add(rounds: FederatedRounds, report: Report) -> tuple[Broadcast, Sums, Stop
         first, rounds.history, site = unpack_state(content["state"], arrays)
         rounds.own.restore(site)
         transcript.slot, transcript.chain = content["slot"], content["chain"]
+        transcript.heard = content["heard"]
     else:
         first = rounds.first_dictionary()
 
     def save(state: FitState) -> None:
         content, arrays = pack_state(state, rounds.history, rounds.own.snapshot())
-        content = {"slot": transcript.slot, "chain": transcript.chain, "state": content}
+        names = "slot", "chain", "heard"
+        content = {"state": content, **{name: getattr(transcript, name) for name in names}}
         container.write(path, container.FEDERATION, content, arrays)
 
     runtime = denoised(rounds, terms.settings, terms.manifest)
