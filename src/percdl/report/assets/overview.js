@@ -38,8 +38,8 @@ function drawOverview() {
 
 // Below the common atom: the share of people who pass each of its samples.
 function weights(visits) {
-  const look = { yaxis: "y2", fill: "tozeroy", fillcolor: faded(COLORS[0], 0.3), hoverinfo: "skip" };
-  return line(times, visits.map((share) => 100 * share), "share of people who pass", COLORS[0], { width: 1, ...look });
+  const look = { yaxis: "y2", fill: "tozeroy", fillcolor: faded(COLORS[2], 0.3), hoverinfo: "skip" };
+  return line(times, visits.map((share) => 100 * share), "share of people who pass", COLORS[2], { width: 1, ...look });
 }
 
 function weightAxes() {
