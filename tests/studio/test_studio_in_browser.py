@@ -368,76 +368,6 @@ def test_two_sides_are_compared(visit):
     seen.keep("studio_compare", full_page=True)
 
 
-@pytest.fixture(scope="module")
-def visits(folder):
-    """The name of a model of the walks as those of three persons, two of them in one group."""
-    table = "name,kind,who\nAda,slow,p\nBo,slow,p\nCy,slow,q\nDi,fast,r\n"
-    (folder / "visits.csv").write_text(table)
-    walks = [f"{name}.csv" for name in ("Ada", "Bo", "Cy", "Di")]
-    named = ["--metadata-subject", "name", "--group", "kind", "--person", "who"]
-    table = ["--metadata", "visits.csv", *named]
-    result = run("fit", *walks, *READ, *FIT, *table, "--out", "visits.percdl")
-    assert result.exit_code == 0, result.output
-    yield "visits.percdl"
-    for name in ("visits.csv", "visits.percdl"):
-        (folder / name).unlink()
-
-
-def test_bands_are_of_people_and_of_the_errors_of_a_person(client, visits, folder):
-    asked = {"file": visits, "atom": 0, "channel": 0}
-    wait_until(lambda: client.ask("open", file=visits).json()["ready"])
-    group, one = client.ask("compare", first="group:slow", second="recording:Di", **asked).json()[
-        "curves"
-    ]
-    assert (group["name"], one["name"]) == ("slow, 2 people, 3 recordings", "Di")
-    model = load(folder / visits)
-    size = model.events_.query("atom == 0")["amplitude"].median()
-    ada, bo, cy, di = size * model.personal_dictionary_[:, 0, :, 0]
-    people = np.array([(ada + bo) / 2, cy])
-    near = {"rtol": 1e-3, "atol": 1e-4}
-    np.testing.assert_allclose(group["atoms"]["mean"], people.mean(0), **near)
-    np.testing.assert_allclose(
-        group["atoms"]["high"], (people.mean(0) + people.std(0, ddof=1)), **near
-    )
-    walks = [pd.read_csv(folder / f"{name}.csv")["x"] for name in model.subjects_]
-    cohort = Cohort.from_arrays(walks, sfreq=model.sfreq_, subjects=model.subjects_)
-    half, speed = estimate_uncertainty(model, cohort).half_widths(3, 0)
-    np.testing.assert_allclose(one["atoms"]["mean"], di, **near)
-    np.testing.assert_allclose(one["atoms"]["high"], di + size * half[:, 0], **near)
-    ends = np.log(one["speeds"]["high"]) - np.log(one["speeds"]["low"])
-    np.testing.assert_allclose(ends, 2 * speed[0], rtol=1e-2, atol=1e-4)
-
-
-def test_groups_persons_and_visits_are_compared_by_clicks(visit, visits):
-    page = visit(f"&model={visits}").page
-    page.wait_for_selector("#people tbody tr")
-    page.wait_for_selector("html[data-ready=yes]")
-    drawn = """id => document.getElementById(id).data
-        .filter((t) => t.showlegend !== false).map((t) => t.name)"""
-    for first, second, names in (
-        ("recording:Ada", "recording:Bo", ["Ada", "Bo"]),
-        ("person:p", "recording:Di", ["p, 2 recordings", "Di"]),
-        ("group:slow", "everyone", ["slow, 2 people, 3 recordings", "everyone else"]),
-        ("group:slow", "recording:Cy", ["slow, 1 person, 2 recordings", "Cy"]),
-    ):
-        choose_sides(page, first, second)
-        for chart in ("compare-atoms", "compare-speeds"):
-            page.wait_for_function(f"([id, names]) => `${{({drawn})(id)}}` === `${{names}}`",
-                                   arg=[chart, names])  # fmt: skip
-            page.wait_for_selector(f"#{chart}:not([data-stale])", state="attached")
-            assert page.locator(f"#{chart} .legendtext").all_text_contents() == names
-    heads = page.locator("#compare-numbers th")
-    heads.filter(has_text="retest error").locator("button").click()
-    assert "unchanged person" in page.inner_text("#bubble")
-    page.keyboard.press("Escape")
-    before = page.evaluate("() => document.getElementById('compare-atoms').data.at(-1).y")
-    page.select_option("#atom", "1")  # the comparison follows
-    page.wait_for_function(
-        "y => `${document.getElementById('compare-atoms').data.at(-1).y}` !== `${y}`", arg=before
-    )
-    assert faults(page) == []
-
-
 def test_a_recording_is_watched_while_it_is_made(visit, folder):
     header, *rows = (folder / "Ada.csv").read_text().splitlines()
     growing = folder / "now.csv"
@@ -603,3 +533,73 @@ def test_the_first_page_works_by_keyboard(visit):
             break
     else:
         pytest.fail("the button that fits cannot be reached")
+
+
+@pytest.fixture(scope="module")
+def visits(folder):
+    """The name of a model of the walks as those of three persons, two of them in one group."""
+    table = "name,kind,who\nAda,slow,p\nBo,slow,p\nCy,slow,q\nDi,fast,r\n"
+    (folder / "visits.csv").write_text(table)
+    walks = [f"{name}.csv" for name in ("Ada", "Bo", "Cy", "Di")]
+    named = ["--metadata-subject", "name", "--group", "kind", "--person", "who"]
+    table = ["--metadata", "visits.csv", *named]
+    result = run("fit", *walks, *READ, *FIT, *table, "--out", "visits.percdl")
+    assert result.exit_code == 0, result.output
+    yield "visits.percdl"
+    for name in ("visits.csv", "visits.percdl"):
+        (folder / name).unlink()
+
+
+def test_bands_are_of_people_and_of_the_errors_of_a_person(client, visits, folder):
+    asked = {"file": visits, "atom": 0, "channel": 0}
+    wait_until(lambda: client.ask("open", file=visits).json()["ready"])
+    group, one = client.ask("compare", first="group:slow", second="recording:Di", **asked).json()[
+        "curves"
+    ]
+    assert (group["name"], one["name"]) == ("slow, 2 people, 3 recordings", "Di")
+    model = load(folder / visits)
+    size = model.events_.query("atom == 0")["amplitude"].median()
+    ada, bo, cy, di = size * model.personal_dictionary_[:, 0, :, 0]
+    people = np.array([(ada + bo) / 2, cy])
+    near = {"rtol": 1e-3, "atol": 1e-4}
+    np.testing.assert_allclose(group["atoms"]["mean"], people.mean(0), **near)
+    np.testing.assert_allclose(
+        group["atoms"]["high"], (people.mean(0) + people.std(0, ddof=1)), **near
+    )
+    walks = [pd.read_csv(folder / f"{name}.csv")["x"] for name in model.subjects_]
+    cohort = Cohort.from_arrays(walks, sfreq=model.sfreq_, subjects=model.subjects_)
+    half, speed = estimate_uncertainty(model, cohort).half_widths(3, 0)
+    np.testing.assert_allclose(one["atoms"]["mean"], di, **near)
+    np.testing.assert_allclose(one["atoms"]["high"], di + size * half[:, 0], **near)
+    ends = np.log(one["speeds"]["high"]) - np.log(one["speeds"]["low"])
+    np.testing.assert_allclose(ends, 2 * speed[0], rtol=1e-2, atol=1e-4)
+
+
+def test_groups_persons_and_visits_are_compared_by_clicks(visit, visits):
+    page = visit(f"&model={visits}").page
+    page.wait_for_selector("#people tbody tr")
+    page.wait_for_selector("html[data-ready=yes]")
+    drawn = """id => document.getElementById(id).data
+        .filter((t) => t.showlegend !== false).map((t) => t.name)"""
+    for first, second, names in (
+        ("recording:Ada", "recording:Bo", ["Ada", "Bo"]),
+        ("person:p", "recording:Di", ["p, 2 recordings", "Di"]),
+        ("group:slow", "everyone", ["slow, 2 people, 3 recordings", "everyone else"]),
+        ("group:slow", "recording:Cy", ["slow, 1 person, 2 recordings", "Cy"]),
+    ):
+        choose_sides(page, first, second)
+        for chart in ("compare-atoms", "compare-speeds"):
+            page.wait_for_function(f"([id, names]) => `${{({drawn})(id)}}` === `${{names}}`",
+                                   arg=[chart, names])  # fmt: skip
+            page.wait_for_selector(f"#{chart}:not([data-stale])", state="attached")
+            assert page.locator(f"#{chart} .legendtext").all_text_contents() == names
+    heads = page.locator("#compare-numbers th")
+    heads.filter(has_text="retest error").locator("button").click()
+    assert "unchanged person" in page.inner_text("#bubble")
+    page.keyboard.press("Escape")
+    before = page.evaluate("() => document.getElementById('compare-atoms').data.at(-1).y")
+    page.select_option("#atom", "1")  # the comparison follows
+    page.wait_for_function(
+        "y => `${document.getElementById('compare-atoms').data.at(-1).y}` !== `${y}`", arg=before
+    )
+    assert faults(page) == []
