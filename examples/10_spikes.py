@@ -1,9 +1,9 @@
 """
-Spikes of motor neurons in an EMG
-=================================
+Spikes of motor neurons
+=======================
 
-A simulated needle EMG: two motor units fire, each with its own rate and action potential.
-Two atoms are learned from six short recordings, and every spike is given to a unit.
+A simulated recording with a needle: two motor units fire, each with its own rate and action
+potential. Two atoms are learned from six short recordings, and every spike is given to a unit.
 """
 
 import matplotlib.pyplot as plt
