@@ -66,7 +66,20 @@ def test_persons_without_features_are_average():
     assert feature_auc(features, LABELS).mean() > 0.95
 
 
+def test_a_person_is_not_in_both_parts():
+    rng = np.random.default_rng(1)
+    persons, labels = np.repeat(np.arange(60), 4), rng.permutation(["a", "b"] * 30)
+    features = rng.normal(size=(60, 6))[persons] + 0.01 * rng.normal(size=(240, 6))
+    assert feature_auc(features, labels[persons]).mean() > 0.7  # recognizes people
+    scores = feature_auc(features, labels[persons], persons=persons, n_splits=20)
+    assert abs(scores.mean() - 0.5) < 0.15
+    one_each = feature_auc(NOISE, LABELS, persons=range(120))
+    np.testing.assert_array_equal(one_each, feature_auc(NOISE, LABELS))
+
+
 def test_bad_tables_are_named():
+    with pytest.raises(InvalidParameterError, match="Person '1' has several labels"):
+        feature_auc(NOISE, LABELS, persons=[*range(119), 1])
     with pytest.raises(InvalidParameterError, match="120 rows of features and 3 labels"):
         feature_auc(NOISE, ["a", "b", "c"])
     with pytest.raises(InvalidParameterError, match="one class only"):

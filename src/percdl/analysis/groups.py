@@ -295,6 +295,7 @@ def feature_auc(
     features: ArrayLike,
     labels: ArrayLike,
     *,
+    persons: Labels | None = None,
     splits: Iterable[tuple[Any, Any]] | None = None,
     n_splits: int = 5,
     test_size: float = 0.3,
@@ -314,6 +315,9 @@ def feature_auc(
     ----------
     features, labels : array (S, F), array (S,)
         Such as ``model.transform(cohort)``, NaN is missing, and the class of each subject.
+    persons : list, optional
+        The person of each row, if people have several recordings: all of them are in the training
+        part, or all in the test part. Otherwise the score says how well people are recognized.
     splits : iterable of (train, test), optional
         Positions or masks, such as official folds, instead of random splits.
     n_splits, test_size, random_state
@@ -344,9 +348,14 @@ def feature_auc(
     check_lengths("rows of features", len(x), y, "labels")
     if len(np.unique(y)) < 2:
         raise InvalidParameterError("`labels` holds one class only. Pass at least two classes.")
+    who = _number_persons(y, np.arange(len(x)) if persons is None else persons)
     rng = as_random_state(random_state)
     draw = StratifiedShuffleSplit(n_splits, test_size=test_size, random_state=rng)
-    folds = draw.split(x, y) if splits is None else splits
+    rows, firsts = np.argsort(who, kind="stable"), np.unique(who, return_index=True)[1]
+    of = np.split(rows, np.cumsum(np.bincount(who))[:-1])
+    drawn = draw.split(firsts, y[firsts]) if splits is None else ()
+    parts = [tuple(np.concatenate([of[i] for i in part]) for part in pair) for pair in drawn]
+    folds = parts if splits is None else splits
     if classifier is None:
         svm = SVC(C=1.0, kernel="rbf", gamma="scale", random_state=0).set_params(probability=True)
         imputer = SimpleImputer(keep_empty_features=True)
@@ -357,6 +366,19 @@ def feature_auc(
         # scikit-learn announces the end of the paper's protocol for version 1.11.
         warnings.filterwarnings("ignore", "The `probability` parameter", FutureWarning)
         return cross_val_score(classifier, x, y, **options)
+
+
+def _number_persons(labels: np.ndarray, persons: Any) -> np.ndarray:
+    """Return the number of each row's person; raise if a person has two labels."""
+    check_lengths("labels", len(labels), persons, "persons")
+    who, names = pd.factorize(np.array([str(person) for person in persons], object))
+    several = np.flatnonzero(pd.Series(labels).groupby(who).nunique() > 1)
+    if len(several):
+        raise InvalidParameterError(
+            f"Person {names[several[0]]!r} has several labels. Leave `persons` out, or choose "
+            "recordings of one label each."
+        )
+    return who
 
 
 def _name_groups(names: Sequence[str], sizes: Sequence[int]) -> str:
