@@ -147,14 +147,12 @@ class Uncertainty:
         own, warp = linear.of_person(*known)
         n, length = warps.shape
         blocks = warp.reshape(n, length, n, length)[np.arange(n), :, np.arange(n)]
-        variance = np.empty(warps.shape)
-        reached = invert_warps(warps[None, None])[0, 0]
-        for block, time, at in zip(blocks, reached, variance, strict=True):
-            slopes = _differentiate_log_speed(time)
-            at[:] = np.einsum("ij,jk,ik->i", slopes, block, slopes)
+        slopes = [_differentiate_log_speed(time) for time in invert_warps(warps[None, None])[0, 0]]
+        pairs = zip(slopes, blocks, strict=True)
+        variance = [((slope @ block) * slope).sum(1) for slope, block in pairs]
         q = stdtrit(self.dof, 0.5 + level / 2)
         half = q * _standard_errors(own).reshape(self.dictionary.shape[1:])
-        return half, q * np.sqrt(np.maximum(variance, 0))
+        return half, q * np.sqrt(np.maximum(variance, 0)).reshape(warps.shape)
 
     def _band(self, estimate, error, level: float, maxima: Any):
         """Return ``estimate -+ q error``, q a quantile of Student's t or of the maximum."""
