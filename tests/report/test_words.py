@@ -209,3 +209,14 @@ def test_people_in_two_groups_are_drawn_but_not_tested():
     found = Groups(make_people(bends, groups, persons=names).people)
     assert "'p0' belongs to groups 'healthy' and 'treated'" in " ".join(found.clusters.split())
     assert len(describe_groups(found)["groups"]) == 2
+
+
+def test_ranges_of_the_reference_count_people():
+    bends, periods = [*np.linspace(-0.3, 0.3, 8), 0.5], [*range(56, 64), 70]
+    groups = ["healthy"] * 8 + ["patient"]
+    once = make_people(bends, groups, periods)
+    names = [*once.people.persons, *["P0"] * 9]
+    often = make_people([*bends, *bends[:1] * 9], [*groups, *["healthy"] * 9],
+                        [*periods, *periods[:1] * 9], names)  # fmt: skip
+    rows = [{row[0]: row[2] for row in tabulate_person(w.people, w, 8)} for w in (once, often)]
+    assert rows[0]["Per min"] == rows[1]["Per min"] != ""

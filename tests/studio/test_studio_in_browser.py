@@ -165,6 +165,9 @@ def test_events_are_removed_added_moved_relabelled_and_restored(visit, folder):
     page.click("[data-move=whole]")
     assert sorted(events_in(seen)) == sorted(before)
 
+    page.click("summary:has-text('Keys')")
+    listed = page.locator("details:has-text('Keys') kbd").all_inner_texts()
+    assert {"n", "]", "k"} < {*listed}
     page.focus("#signal-frame")
     for key in ("n", "]", "k"):  # the next event, a sample later, with the other atom
         page.keyboard.press(key)

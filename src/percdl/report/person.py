@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from percdl.analysis.groups import average_persons
 from percdl.estimators.summary import describe_cohort, describe_model
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
@@ -96,11 +97,13 @@ def tabulate_person(people: People, words: Words, s: int) -> list[tuple[str, str
         if column["kind"] == "text":
             rows.append((column["label"], str(value), "", column["title"]))
             continue
-        style, others = f".{column['digits']}f", np.array(column["values"], float)[words.others(s)]
-        known = others[np.isfinite(others)]
+        style, values = f".{column['digits']}f", np.array(column["values"], float)
+        others = words.others(s)
+        known = others[np.isfinite(values[others])]
         usual = ""
         if len(known):
-            low, middle, high = np.quantile(known, QUANTILES)
+            by_person = average_persons(values[known], words.who[known])[0]
+            low, middle, high = np.quantile(by_person, QUANTILES)
             usual = f"{middle:{style}} ({low:{style}} to {high:{style}})"
         rows.append((column["label"], format(value, style), usual, column["title"]))
     return rows

@@ -136,7 +136,8 @@ class Words:
         found = {}
         for kind, scores in self.scores.items():
             most = np.abs(np.nan_to_num(scores)).max((1, 2, 3))[self.members]
-            found[kind] = max(float(np.quantile(most, level)), EDGE)
+            by_person = average_persons(most, self.who[self.members])[0]
+            found[kind] = max(float(np.quantile(by_person, level)), EDGE)
         return found
 
     def phases(self, s: int) -> list[Phase]:
