@@ -73,7 +73,7 @@ def test_subjects_of_files_and_table_must_be_the_same(walks):
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("subject\n01\n02\n01\n", {}, r"line 4: subject '01' has two rows"),
+        ("subject\n01\n02\n01\n", {}, r"line 4: subject '01' has a row already, line 2"),
         ("subject,a\n01,1\n,2\n", {}, r"line 3: column 'subject' is empty"),
         ("who\n01\n", {}, r"no column 'subject' or 'participant_id', only who"),
         ("subject\n01\n02\n10\n", {"group": "arm"}, r"no column 'arm'"),

@@ -334,15 +334,13 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         columns[-1]["intervals"] = [write_interval(ends) for ends in deviation.interval]
         title = f"Percentile: percentage of {people.norm} with a smaller deviation"
         columns.append(_column("percentile", "Percentile", title, deviation.percentile, 0))
-    n_atoms = len(people.found.dictionary)
-    if n_atoms == 1:
-        counts = table["n_activations"]
+    if len(people.atom_names) == 1:
         columns += [
             _column("cadence", "Per min", f"Cycles per minute: {RATE[:-1]}", table["cadence"], 1),
             _column("variability", "Variation (%)", VARIATION[:-1], 100 * table["interval_cv"], 1),
-            _column("cycles", "Cycles", "Number of cycles found", counts, 0),
+            _column("cycles", "Cycles", "Number of cycles found", table["n_activations"], 0),
         ]
-    for k, name in enumerate(people.atom_names) if n_atoms > 1 else ():
+    for k, name in enumerate(people.atom_names) if len(people.atom_names) > 1 else ():
         counts = table.loc[table["atom"] == k, "n_activations"]
         title = f"Times that {name} was found; an atom is a shape that repeats"
         columns.append(_column(f"cycles{k}", name[0].upper() + name[1:], title, counts, 0))

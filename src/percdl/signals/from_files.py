@@ -344,7 +344,7 @@ class Metadata:
             subjects.append(as_label(value, "subject", table.place(row)))
         index = pd.Index(subjects)
         for row in np.flatnonzero(index.duplicated())[:1].tolist():
-            first = table.place(index.get_indexer_for([subjects[row]])[0]).rpartition(", ")[2]
+            first = table.place(subjects.index(subjects[row])).rpartition(", ")[2]
             twice = f"subject {subjects[row]!r} has a row already, {first}. Delete one of them."
             raise table.fail(row, twice)
         return table, ids, index

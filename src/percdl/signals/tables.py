@@ -104,6 +104,8 @@ class Table:
             advice = "Correct it, or leave the cell empty if the sample is missing."
             if np.isinf(numbers[row]):
                 problem = "infinite"
+            elif marks := [mark for mark in ";\t|" if mark in name]:
+                advice = f"If another sign separates cells, pass delimiter={marks[0]!r}."
             elif "," in cell:
                 advice = "If commas are decimal signs, pass decimal=',' (--decimal)."
             raise self.fail(int(row), f"{cell!r} in column {name!r} is {problem}. {advice}")
