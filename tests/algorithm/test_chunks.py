@@ -13,6 +13,7 @@ from percdl.algorithm.chunks import (
     CHUNK_ROWS,
     CPU_SHAPE,
     MANY_SAMPLES,
+    SEARCHED_ENTRIES,
     Chunk,
     Shape,
     accelerator_shape,
@@ -65,6 +66,13 @@ def test_every_recording_is_in_one_chunk_that_holds_it(lengths, n_channels, shap
         assert chunk.rows <= shape.rows
         assert chunk.rows == 1 or chunk.rows * chunk.n_times * n_channels <= shape.samples
         assert {bucket_length(lengths[s]) for s in chunk.subjects} == {chunk.n_times}
+
+
+@given(st.integers(1, 2**16), st.integers(1, 10**8), st.sampled_from(SHAPES))
+def test_a_search_of_everyone_fits_into_memory(rows, row_entries, shape):
+    everyone, some = shape.search_sizes(rows, row_entries)
+    assert 1 <= some <= everyone <= rows
+    assert everyone == some or everyone * row_entries <= SEARCHED_ENTRIES
 
 
 @given(st.lists(st.integers(1000, 4000), min_size=1, max_size=500), st.integers(1, 30))

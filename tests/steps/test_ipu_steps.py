@@ -9,6 +9,7 @@ import pytest
 from double import in_double
 from numpy.testing import assert_allclose
 
+from percdl.steps import ipu
 from percdl.steps.ipu import explained_energy, gauss_newton, polyak, solve_parts, solve_positive
 from percdl.transforms import Custom, TimeWarp
 from percdl.transforms.base import Transform
@@ -81,12 +82,18 @@ CURVED = Custom(lambda phi, a: phi + 3 * a[0] * phi**2 + jnp.sin(9 * a[1]) * phi
 
 
 @pytest.mark.parametrize(
-    "transform",
-    [TimeWarp(2, 3), TimeWarp(2, 3, per_channel=True), CURVED],
-    ids=["shared", "own", "entries"],
+    ("transform", "on_cpu"),
+    [
+        (TimeWarp(2, 3), True),
+        (TimeWarp(2, 3), False),
+        (TimeWarp(2, 3, per_channel=True), True),
+        (CURVED, True),
+    ],
+    ids=["shared", "shared, as on an accelerator", "own", "entries"],
 )
-def test_steps_are_dense_least_squares(transform):
+def test_steps_are_dense_least_squares(transform, on_cpu, monkeypatch):
     """Accepted or refused, and until a subject gains less than the tolerance."""
+    monkeypatch.setattr(ipu, "is_on_cpu", lambda: on_cpu)
     rng = np.random.default_rng(0)
     truth, start = rng.uniform(-0.3, 0.3, (2, B, transform.n_params(L, P)))
     weight = rng.uniform(0.5, 2, (B, L, P))
@@ -190,13 +197,15 @@ def test_a_closed_form_is_taken_where_it_explains_more():
     assert_allclose(found, [[0.25], [-0.5], [0.25]])
 
 
+@pytest.mark.parametrize("on_cpu", [True, False], ids=["cpu", "accelerator"])
 @pytest.mark.parametrize("size", [1, 7, 15, 40])
-def test_a_batch_of_systems_is_solved_and_an_indefinite_one_is_not(size):
+def test_a_batch_of_systems_is_solved_and_an_indefinite_one_is_not(size, on_cpu, monkeypatch):
+    monkeypatch.setattr(ipu, "is_on_cpu", lambda: on_cpu)
     rng = np.random.default_rng(size)
     factor, right = rng.normal(size=(5, 2, size, size + 3)), rng.normal(size=(5, 2, size, 3))
     system = factor @ factor.swapaxes(2, 3) * 10.0 ** np.arange(-4, 6, 2)[:, None, None, None]
     system[3, 1, -1, -1] = -1
-    found = in_double(jax.jit(solve_positive), system, right)
+    found = in_double(jax.jit(partial(solve_positive)), system, right)
     solved = np.ones((5, 2), bool)
     solved[3, 1] = False
     assert_allclose(found[solved], np.linalg.solve(system, right)[solved], rtol=1e-8, atol=1e-12)

@@ -36,6 +36,8 @@ MANY_SAMPLES = 2**12
 CACHED_SAMPLES = 2**16
 # Chunks with at least this many subjects keep an accelerator busy; each is a separate block.
 LARGE_CHUNK = 2048
+# Subjects that an accelerator searches at once have Jacobians of this number of entries at most.
+SEARCHED_ENTRIES = 2**26
 # Copying pieces to an accelerator in parallel is three times as fast as one large array.
 PIECE_BYTES = 2**25
 
@@ -47,8 +49,9 @@ class Shape:
     A chunk of CSC holds ``rows`` recordings at most, ``samples`` (rows x N x P) in all; a
     block of IPU holds ``block_rows`` subjects at most; ``searched_rows`` of them are searched
     together. With ``is_cpu``, chunks have one of `CHUNK_ROWS`, and small ones
-    stay in the cache. An accelerator is kept busy by chunks that are as large as possible. With
-    ``is_exact``, all chunks and blocks have ``rows`` rows, for any recordings.
+    stay in the cache. An accelerator is kept busy by chunks that are as large as possible, and by
+    a search of everyone at once. With ``is_exact``, all chunks and blocks have ``rows`` rows, for
+    any recordings.
     """
 
     rows: int
@@ -70,6 +73,14 @@ class Shape:
         if row_samples <= MANY_SAMPLES:  # only sizes whose rows are computed alike, if there are
             sizes = [rows for rows in sizes if rows >= ALIKE_ROWS] or sizes[-1:]
         return sizes
+
+    def search_sizes(self, rows: int, row_entries: int) -> tuple[int, int]:
+        """Return how many of ``rows`` subjects are searched together: if all are, and if some are.
+
+        The Jacobian of a subject has ``row_entries`` entries.
+        """
+        some = min(self.searched_rows, rows)
+        return some if self.is_cpu else min(max(SEARCHED_ENTRIES // row_entries, some), rows), some
 
     def choose_block(self, count: int, is_ready: Callable[[int], bool]) -> int:
         """Return the rows of the blocks for ``count`` subjects: one block per core, if it can be.

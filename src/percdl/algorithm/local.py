@@ -102,7 +102,7 @@ class Site:
         rows = shape.choose_block(len(cohort), forecast.is_block_compiled)
         rows = max([rows, *(len(chunk.subjects) for chunk in self.chunks)])
         self.blocks = plan_blocks(self.chunks, rows, n_cores())
-        self._n_together = shape.searched_rows
+        self._shape = shape
         if jax.device_count() == 1:
             self._prepare_programs(forecast)
 
@@ -126,10 +126,14 @@ class Site:
     def _prepare_programs(self, forecast: Forecast) -> None:
         """Begin to compile the programs of the rounds."""
         for rows in dict.fromkeys(block.rows for block in self.blocks):
-            prepare_programs(forecast.of_block(rows, min(self._n_together, rows)))
+            prepare_programs(forecast.of_block(rows, self._search_sizes(rows)))
         shapes = [(c.rows, c.n_times, i in self._pinned.chunks) for i, c in enumerate(self.chunks)]
         for shape in dict.fromkeys(shapes):
             prepare_programs(forecast.of_chunk(*shape))
+
+    def _search_sizes(self, rows: int) -> tuple[int, int]:
+        """Return how many subjects of a block are searched together, see `Shape.search_sizes`."""
+        return self._shape.search_sizes(rows, self.settings.n_params * self.settings.atom_length)
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Code every recording with the common atoms (Alg. 1, line 3) and add up."""
@@ -261,7 +265,7 @@ class Site:
         params, shift, fruitless = programs.seek(
             settings.transform,
             settings.multistart,
-            min(self._n_together, block.rows),
+            self._search_sizes(block.rows)[misfit is not None],
             dictionary,
             statistics,
             before,

@@ -165,7 +165,7 @@ class Forecast:
         calls = self.of_chunk(rows, n_times)
         return not self._settings.overlaps and all(call.is_compiled for call in calls)
 
-    def of_block(self, rows: int, n_together: int) -> Iterator[Call]:
+    def of_block(self, rows: int, search_sizes: Iterable[int]) -> Iterator[Call]:
         """Yield the calls that personalize a block and add it up, the longest to compile first."""
         settings, dictionary, precision = self._settings, self.dictionary, self.precision
         transform, statistics, params = (
@@ -177,7 +177,7 @@ class Forecast:
         tally: Any = Tally(number, number, number, number, _whole(rows, settings.n_atoms))
         if settings.schedule[1]:
             if settings.shifts:
-                yield self._seek(rows, n_together)
+                yield from (self._seek(rows, size) for size in dict.fromkeys(search_sizes))
             added = (transform, settings.sum_options, dictionary, statistics, params, tally)
             yield Call(programs.add_personal, (*added, precision), True)
             yield self._fit(rows)

@@ -40,28 +40,28 @@ def align(
     n_knots = fine.shape[0]
     power = fine**2 if trust.shape[2] > 1 else jnp.sum(fine**2, axis=1, keepdims=True)
     # trust (segment - fine)^2 up to a constant, at all samples and knots.
-    cost = jnp.einsum("blq,kq->lbk", trust, power)
-    cost = cost - 2 * jnp.einsum("blp,kp->lbk", trust * segment, fine)
+    cost = jnp.einsum("blq,kq->blk", trust, power)
+    cost = cost - 2 * jnp.einsum("blp,kp->blk", trust * segment, fine)
 
-    def advance(before, mismatch):
+    def advance(before, sample):
         reach, speed = before + price[:, :1], jnp.zeros(before.shape, jnp.int8)
         for step in range(1, min(n_steps, n_knots)):
             slower = jnp.pad(before[:, :-step], ((0, 0), (step, 0)), constant_values=jnp.inf)
             faster = slower + price[:, step : step + 1]
             speed = jnp.where(faster < reach, jnp.int8(step), speed)
             reach = jnp.minimum(faster, reach)
-        return reach + mismatch, speed
+        return reach + cost[:, sample], speed
 
     start = jnp.full((moment.shape[0], n_knots), jnp.inf, moment.dtype).at[:, 0].set(0)
-    _, speeds = jax.lax.scan(advance, start, cost[1:])
+    _, speeds = jax.lax.scan(advance, start, jnp.arange(1, length))
 
     def retreat(knot, speed):
         before = knot - jnp.squeeze(jnp.take_along_axis(speed, knot[:, None], axis=1), 1)
         return before, before
 
     last = jnp.full(moment.shape[0], n_knots - 1, jnp.int32)
-    _, knots = jax.lax.scan(retreat, last, speeds, reverse=True)
-    path = jnp.concatenate([knots.T, last[:, None]], axis=1)
+    _, path = jax.lax.scan(retreat, last, speeds, reverse=True)
+    path = jnp.concatenate([path.T, last[:, None]], axis=1)
     return path.astype(moment.dtype) / refinement
 
 

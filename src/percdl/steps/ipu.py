@@ -166,7 +166,7 @@ def gauss_newton(
     """
     reach = partial(_reach, transform, atom, moment, weight, prior)
 
-    def advance(state):
+    def judge(state):
         turn, trial, best, damping, active = state
         reached = reach(trial)
         better = active & ((turn == 0) | (reached.explained > best.explained))
@@ -176,33 +176,37 @@ def gauss_newton(
         damping = jnp.where(turn == 0, damping, jnp.clip(damping * factor, *DAMPING_RANGE))
         # A refused step only raises the damping. Each subject stops by itself, so the
         # result does not depend on the other subjects.
-        active = active & ~settled
+        return turn, trial, best, damping, active & ~settled
 
-        def propose():
-            basis = transform.directions(best.point, turn)
-            model = _linearize(best.point, basis, moment, weight)
-            model = _charge(transform, model, best.params, turn)
-            if prior is not None:
-                model = _expect(transform, model, best.params, basis, turn, atom, prior)
-            return transform.project(transform.step(best.params, _step(model, damping), turn))
+    def propose(turn, best, damping):
+        basis = transform.directions(best.point, turn)
+        model = _linearize(best.point, basis, moment, weight)
+        model = _charge(transform, model, best.params, turn)
+        if prior is not None:
+            model = _expect(transform, model, best.params, basis, turn, atom, prior)
+        return transform.project(transform.step(best.params, _step(model, damping), turn))
 
-        if not is_on_cpu():
-            return turn + 1, propose(), best, damping, active
+    def judge_and_propose(state):
+        turn, trial, best, damping, active = judge(state)
         goes_on = (turn < n_steps) & jnp.any(active)
-        return turn + 1, jax.lax.cond(goes_on, propose, lambda: trial), best, damping, active
+        proposed = partial(propose, turn, best, damping)
+        return turn + 1, jax.lax.cond(goes_on, proposed, lambda: trial), best, damping, active
+
+    def propose_and_judge(_, state):
+        turn, _, best, damping, active = state
+        return judge((turn + 1, propose(turn, best, damping), best, damping, active))
 
     def unfinished(state):
         turn, *_, active = state
         return (turn <= n_steps) & jnp.any(active)
 
-    # The start is the first trial: each step is then traced, and compiled, once.
     nothing = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), jax.eval_shape(reach, params))
     damping = jnp.full(moment.shape[0], DAMPING_START, moment.dtype)
-    start = (0, params, nothing, damping, jnp.ones(moment.shape[0], bool))
-    if is_on_cpu():
-        _, _, best, _, _ = jax.lax.while_loop(unfinished, advance, start)
+    state = (0, params, nothing, damping, jnp.ones(moment.shape[0], bool))
+    if is_on_cpu():  # the start is the first trial: each step is traced, and compiled, once
+        _, _, best, _, _ = jax.lax.while_loop(unfinished, judge_and_propose, state)
     else:  # asking an accelerator in each turn whether to continue would wait for it
-        _, _, best, _, _ = jax.lax.fori_loop(0, n_steps + 1, lambda _, x: advance(x), start)
+        _, _, best, _, _ = jax.lax.fori_loop(0, n_steps, propose_and_judge, judge(state))
     return best.params, best.explained
 
 
@@ -299,41 +303,73 @@ def solve_positive(
 ) -> Float[Array, "*batch m r"]:
     """Solve a batch of symmetric positive definite systems; NaN where one is not.
 
-    On a CPU by elimination in all systems at once: LAPACK takes them one by one, and programs
-    with it cannot run side by side (`compilation`).
+    By elimination in all systems at once. LAPACK and its like on accelerators take small systems
+    one by one, and on a CPU programs with LAPACK cannot run side by side (`compilation`). An
+    accelerator, which reads all systems in every turn, eliminates four unknowns per turn.
     """
-    if not is_on_cpu():
-        factor = jnp.linalg.cholesky(system)
-        half = jax.lax.linalg.triangular_solve(factor, right, left_side=True, lower=True)
-        return jax.lax.linalg.triangular_solve(
-            factor, half, left_side=True, lower=True, transpose_a=True
-        )
+    width = 1 if is_on_cpu() else 4
+    size, n_more = system.shape[-1], -system.shape[-1] % width
     rows = jnp.concatenate([system, right], -1)
-    rows = rows.reshape(-1, *rows.shape[-2:])
-    return jnp.moveaxis(_eliminate(jnp.moveaxis(rows, 0, -1)), -1, 0).reshape(right.shape)
+    rows = jnp.moveaxis(rows.reshape(-1, *rows.shape[-2:]), 0, -1)
+    if n_more:  # unknowns that are zero
+        rows = jnp.pad(rows, ((0, n_more), (n_more, 0), (0, 0)))
+        more = jnp.eye(n_more, rows.shape[1], dtype=rows.dtype)[..., None]
+        rows = jnp.concatenate([rows[size:] + more, rows[:size]])
+    solved = _eliminate(rows, width)[n_more:]
+    return jnp.moveaxis(solved, -1, 0).reshape(right.shape)
 
 
-def _eliminate(rows: Float[Array, "m n B"]) -> Float[Array, "m r B"]:
+def _eliminate(rows: Float[Array, "m n B"], width: int) -> Float[Array, "m r B"]:
     """Solve systems that are followed by their right sides, the first half of the unknowns first.
 
-    Each pivot is a turn of a loop, and the second half has fewer entries to change.
+    Each turn of a loop eliminates ``width`` unknowns, and the second half has fewer entries to
+    change.
     """
     size = len(rows)
-    half = size if size <= 8 else (size + 1) // 2
-    places = jnp.arange(size)[:, None]
+    half = size if size <= 8 else -(-size // (2 * width)) * width
+    turn_of_row = jnp.arange(size)[:, None, None] // width
 
-    def pivot(k, rows):
-        row, column = (jax.lax.dynamic_index_in_dim(rows, k, axis, False) for axis in (0, 1))
-        share = jnp.where(places == k, 0, column) / jnp.where(row[k] > 0, row[k], jnp.nan)
-        return rows - share[:, None] * row
+    def eliminate(turn, rows):
+        first = turn * width
+        row = jax.lax.dynamic_slice_in_dim(rows, first, width, 0)
+        column = jax.lax.dynamic_slice_in_dim(rows, first, width, 1)
+        pivot = jax.lax.dynamic_slice_in_dim(row, first, width, 1)
+        others = jnp.where(turn_of_row == turn, 0, column)
+        return rows - _multiply(others, _multiply(_invert(pivot), row))
 
-    rows = jax.lax.fori_loop(0, half, pivot, rows)
-    first = rows[:half, half:] / jnp.diagonal(rows[:half, :half]).T[:, None]
+    rows = jax.lax.fori_loop(0, half // width, eliminate, rows)
+    blocks = rows[:half].reshape(half // width, width, -1, rows.shape[-1])
+    pivots = blocks[:, :, :half].reshape(*blocks.shape[:2], -1, width, rows.shape[-1])
+    pivots = jnp.diagonal(pivots, axis1=0, axis2=2).transpose(0, 1, 3, 2)
+    first = _multiply(_invert(pivots), blocks[:, :, half:].swapaxes(0, 1))
+    first = first.swapaxes(0, 1).reshape(half, -1, rows.shape[-1])
     if half == size:
         return first
-    second = _eliminate(rows[half:, half:])
+    second = _eliminate(rows[half:, half:], width)
     coupled = jnp.sum(first[:, : size - half, None] * second, axis=1)
     return jnp.concatenate([first[:, size - half :] - coupled, second])
+
+
+def _multiply(
+    left: Float[Array, "m w *turns B"], right: Float[Array, "w *turns n B"]
+) -> Float[Array, "m *turns n B"]:
+    """Multiply many small matrices, with the sum written out."""
+    return sum(left[:, i, ..., None, :] * right[i] for i in range(len(right)))  # pyright: ignore
+
+
+def _invert(matrix: Float[Array, "w w *turns B"]) -> Float[Array, "w w *turns B"]:
+    """Invert many small positive definite matrices, entry by entry; NaN where one is not."""
+    x = [[*row] for row in matrix]
+    for k in range(len(x)):
+        inverse = 1 / jnp.where(x[k][k] > 0, x[k][k], jnp.nan)
+        row = [entry * inverse for entry in x[k]]
+        row[k] = inverse
+        x = [
+            row if i == k
+            else [-own[k] * row[j] + (own[j] if j != k else 0) for j in range(len(x))]
+            for i, own in enumerate(x)
+        ]  # fmt: skip
+    return jnp.stack([jnp.stack(row) for row in x])
 
 
 def polyak(

@@ -147,9 +147,7 @@ def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
     x, observed = _centred(values)
     n_lags = len(x) // 2 + 1
     n = fft.next_fast_len(len(x) + n_lags, real=True)
-    x_hat, energy, seen = (
-        np.asarray(fft.rfft(np.asarray(a, float), n, axis=0)) for a in (x, x**2, observed)
-    )
+    x_hat, energy, seen = np.asarray(fft.rfft(np.stack([x, x**2, observed]), n, axis=1))
     # Sums over time of x[t] x[t + lag], and of the energy of either factor where both are seen.
     pairs = (x_hat, x_hat), (energy, seen), (seen, energy)
     spectra = np.stack([(np.conj(a) * b).sum(1) for a, b in pairs])

@@ -155,12 +155,13 @@ class TimeWarp(WarpTransform):
         def term(time, gain):
             return sines(time, self.width) * gain[..., None, :]
 
-        def derive(_, group):
-            return None, reduce(jnp.add, map(term, *group))
+        def derive(group):
+            return reduce(jnp.add, map(term, *group))
 
-        # A scan keeps the layers of a group in the cache, which is three times faster.
         parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
-        _, basis = jax.lax.scan(derive, None, parts)
+        # On a CPU, one group at a time stays in the cache, which is three times faster.
+        one_by_one, at_once = partial(jax.lax.map, derive), jax.vmap(derive)
+        basis = jax.lax.platform_dependent(parts, cpu=one_by_one, default=at_once)
         return jnp.moveaxis(basis, 0, -3).reshape(*basis.shape[1:-2], -1, basis.shape[-1])
 
     def step(self, params: Params, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
