@@ -38,8 +38,9 @@ CACHED_SAMPLES = 2**16
 LARGE_CHUNK = 2048
 # Subjects that an accelerator searches at once have Jacobians of this number of entries at most.
 SEARCHED_ENTRIES = 2**26
-# Copying pieces to an accelerator in parallel is three times as fast as one large array.
-PIECE_BYTES = 2**25
+# Copying pieces to an accelerator in parallel is three times as fast as one large array. Each needs
+# memory that the device can read, which takes longer to get than to use: so few at a time.
+PIECE_BYTES, PIECES_AT_ONCE = 2**23, 8
 
 
 @dataclass(frozen=True)
@@ -213,7 +214,10 @@ def fill_on_device(
     n_pieces = max(1, stacked.nbytes // PIECE_BYTES)
     units = np.broadcast_to(unit, len(cohort))[first : first + count, None, None]
     pieces = zip(np.array_split(stacked, n_pieces), np.array_split(units, n_pieces), strict=True)
-    moved = [jax.device_put(np.asarray(_count(piece, own), dtype)) for piece, own in pieces]
+    moved: list[jax.Array] = []
+    for piece, own in pieces:
+        moved.append(jax.device_put(np.asarray(_count(piece, own), dtype)))
+        jax.block_until_ready(moved[:-PIECES_AT_ONCE][-1:])
     return spread_rows(Signals(_join(moved, widths), jax.device_put(lengths), None))
 
 
