@@ -12,7 +12,7 @@ from sklearn.covariance import OAS
 from percdl import Cohort, TimeWarp
 from percdl.analysis import estimate_uncertainty, measure_deviation
 from percdl.analysis.deviation import _rank, describe_people, distances
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import Compose, Gain, Identity
@@ -107,7 +107,7 @@ def test_members_have_the_distribution_of_the_theory():
 def test_profiles_are_z_scores_against_the_others():
     people = seen_through(some_params(), n_channels=2)
     found = measure_deviation(people, GROUPS, "healthy")
-    speeds, atoms = log_speed(invert_warps(people.warps)), people.personal_dictionary
+    speeds, atoms = log_speed(people.own_times), people.personal_dictionary
     for s in (0, 29, 30, 39):
         rest = [r for r in range(30) if r != s]
         for curves, profile in ((speeds, found.timing_profile), (atoms, found.profile)):

@@ -16,9 +16,10 @@ from sklearn.exceptions import NotFittedError
 
 from percdl import Cohort, Compose, Huber, L0Coder, PerCDL, Rotation, TimeWarp
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.analysis.linearization import Linearization
 from percdl.analysis.uncertainty import _draw_maxima
+from percdl.estimators.personalization import invert_warps
 from percdl.exceptions import InvalidParameterError
 
 LENGTH = toy.LENGTH

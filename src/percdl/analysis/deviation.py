@@ -13,7 +13,7 @@ from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
 from percdl.analysis.checks import Fitted, Labels, as_personalization, check_lengths
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.analysis.uncertainty import Uncertainty
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
@@ -154,7 +154,7 @@ def measure_deviation(
     members[: len(home.subjects)] = _find_members(groups, reference, who[: len(home.subjects)])
     values, kinds = _join(everyone, space)
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
-    speeds = np.concatenate([log_speed(invert_warps(part.warps)) for part in everyone])
+    speeds = np.concatenate([log_speed(part.own_times) for part in everyone])
     index, atom_index, slopes = _judge(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups

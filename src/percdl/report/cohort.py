@@ -297,7 +297,7 @@ def describe_person(words: Words, s: int) -> dict[str, Any]:
         "words": words.describe(s),
         "personal": pack(_by_channel(found.personal_dictionary[s])),
         "phases": [phase._asdict() for phase in words.phases(s)],
-        "times": pack(people.own_times[s], N_WARP_LEVELS),
+        "times": pack(people.found.own_times[s], N_WARP_LEVELS),
         "speeds": pack(speeds),
         "departure": departure,
         "events": _events(people, s),

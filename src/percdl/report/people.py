@@ -24,7 +24,7 @@ from percdl.analysis import (
     separate_effects,
 )
 from percdl.analysis.checks import check_fitted_on
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.analysis.groups import average_persons, summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, Cycles, find_cycles
 from percdl.estimators.landmarks import Mark, personal_times
@@ -136,14 +136,9 @@ class People:
         return np.split(order, np.cumsum(counts)[:-1])
 
     @cached_property
-    def own_times(self) -> Float[np.ndarray, "S K C L"]:
-        """When each person reaches each sample of the common atom, in samples."""
-        return invert_warps(self.found.warps)
-
-    @cached_property
     def log_speeds(self) -> Float[np.ndarray, "S K C L"]:
         """Logarithm of the local speed of each person at each sample of the common atom."""
-        return log_speed(self.own_times)
+        return log_speed(self.found.own_times)
 
     @cached_property
     def cycles(self) -> pd.DataFrame:

@@ -164,7 +164,7 @@ class Words:
 
     def durations(self, phase: Phase) -> Float[np.ndarray, " S"]:
         """Return how long everyone takes for a phase, in seconds."""
-        times = self.people.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
+        times = self.people.found.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
         return times[:, phase.stop] - times[:, phase.start]
 
     def _size(self, s: int, phase: Phase) -> float:
