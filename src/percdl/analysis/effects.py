@@ -7,7 +7,6 @@ from typing import Any
 
 import jax
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from percdl.algorithm.programs import read_cycles
@@ -108,9 +107,8 @@ def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S 
     length, events = atoms.shape[2], found.events
     rebuilt = rebuild(cohort, events, atoms, found.n_terms)
     left = [record.values - made for record, made in zip(cohort, rebuilt, strict=True)]
-    subject = pd.Index(cohort.subjects).get_indexer(events["subject"].to_numpy(str))
     columns = (events[name].to_numpy() for name in ("atom", "onset_sample", "amplitude"))
-    rows = zip(subject, *columns, event_lengths(events, length), strict=True)
+    rows = zip(found.positions, *columns, event_lengths(events, length), strict=True)
     moment, weight, sizes = np.zeros(atoms.shape), np.zeros(atoms.shape), np.zeros(atoms.shape[:2])
     for s, k, onset, z, duration in rows:
         rest = left[s][onset : onset + duration]

@@ -65,6 +65,13 @@ class Personalization:
         return pd.Index(self.subjects).get_indexer(self.events["subject"].to_numpy(str))
 
     @cached_property
+    def rows_of(self) -> list[np.ndarray]:
+        """The rows of the events of each subject, in order."""
+        order = np.argsort(self.positions, kind="stable")
+        counts = np.bincount(self.positions, minlength=len(self.subjects))
+        return np.split(order, np.cumsum(counts)[:-1])
+
+    @cached_property
     def personal_dictionary(self) -> np.ndarray:
         """Personal atoms, array (S, K, L, P); NaN for subjects without the atom."""
         return self.atoms_of(slice(None))

@@ -279,8 +279,8 @@ class Words:
         return " and ".join(said)
 
     def _say_certainty(self, s: int) -> str:
-        own: Any = self.people.cycles["flagged"][self.people.subject_of_events == s]
-        n_norm = len({*self.who[self.others(s)]})
+        own = self.people.cycles["flagged"].to_numpy()[self.people.found.rows_of[s]]
+        n_norm = self.n_members - int(np.any(self.members & (self.who == self.who[s])))
         said = (
             f"How sure: {len(own)} cycles ({int(own.sum())} flagged as unlike the others), "
             f"compared with {n_norm} people"
