@@ -12,7 +12,7 @@ from sklearn.covariance import OAS
 from percdl import Cohort, TimeWarp
 from percdl.analysis import estimate_uncertainty, measure_deviation
 from percdl.analysis.deviation import _rank, describe_people, distances
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import Compose, Gain, Identity
@@ -45,14 +45,22 @@ def some_params(n_subjects=40, n_atoms=1, n_params=6, seed=0):
     return 0.04 * rng.normal(size=(n_subjects, n_atoms, n_params)) @ mix
 
 
-def naive_distance(value, rest, shrinkage=None, kinds=None):
-    """Refit everything on the rest, with scikit-learn's own shrinkage."""
+def naive_distance(value, rest, shrinkage=None, kinds=None, who=None):
+    """Refit everything on the rest, with scikit-learn's own shrinkage, by explicit weights."""
     kinds = np.zeros(rest.shape[1], int) if kinds is None else kinds
-    variance = rest.var(0, ddof=1)
+    who = np.arange(len(rest)) if who is None else who
+    weights, n = np.array([1 / np.sum(who == person) for person in who]), len(set(who))
+    mean = np.average(rest, axis=0, weights=weights)
+    covariance = (weights * (rest - mean).T) @ (rest - mean) / (n - 1)
+    variance = np.diagonal(covariance)
     unit = np.sqrt([variance[kinds == kind].mean() for kind in kinds])
-    y, spread = (value - rest.mean(0)) / unit, (rest - rest.mean(0)) / unit
-    share = OAS().fit(spread).shrinkage_ if shrinkage is None else shrinkage
-    covariance = (1 - share) * np.cov(spread.T) + share * np.eye(len(y))
+    y, covariance = (value - mean) / unit, covariance / np.outer(unit, unit)
+    if shrinkage is None:
+        # As many rows as there are people, of this covariance.
+        rows = np.random.default_rng(0).normal(size=(n, len(y)))
+        rows = np.linalg.qr(rows - rows.mean(0))[0] @ np.linalg.cholesky(covariance).T
+        shrinkage = OAS().fit(rows).shrinkage_
+    covariance = (1 - shrinkage) * covariance + shrinkage * np.eye(len(y))
     return np.sqrt(y @ np.linalg.solve(covariance, y))
 
 
@@ -66,8 +74,9 @@ def test_everyone_is_judged_by_the_others_exactly(shrinkage, n_persons, kinds):
     kinds = None if kinds is None else np.array(kinds)
     found = distances(values[:30], who[:30], values, who, kinds, shrinkage)
     for s in range(36):
-        rest = values[:30][who[:30] != who[s]]
-        assert_allclose(found[s], naive_distance(values[s], rest, shrinkage, kinds), rtol=1e-8)
+        others = np.flatnonzero(who[:30] != who[s])
+        naive = naive_distance(values[s], values[others], shrinkage, kinds, who[others])
+        assert_allclose(found[s], naive, rtol=1e-8)
 
 
 def test_without_shrinkage_the_distance_knows_no_units():
@@ -107,7 +116,7 @@ def test_members_have_the_distribution_of_the_theory():
 def test_profiles_are_z_scores_against_the_others():
     people = seen_through(some_params(), n_channels=2)
     found = measure_deviation(people, GROUPS, "healthy")
-    speeds, atoms = log_speed(invert_warps(people.warps)), people.personal_dictionary
+    speeds, atoms = log_speed(people.own_times), people.personal_dictionary
     for s in (0, 29, 30, 39):
         rest = [r for r in range(30) if r != s]
         for curves, profile in ((speeds, found.timing_profile), (atoms, found.profile)):
@@ -200,7 +209,8 @@ def test_a_person_is_no_part_of_their_own_norm():
     for s in (3, 23):  # two visits of one person: the others are the whole norm
         fit = seen_through(params[alone], subjects=tuple(f"P{r}" for r in alone))
         one = seen_through(params[[s]], subjects=("new",))
-        other = measure_deviation(one, reference_from=fit)
+        rest = [visits[r] for r in alone]
+        other = measure_deviation(one, reference_from=fit, persons=rest)
         assert_allclose(found.profile[s], other.profile[0], atol=1e-9)
     named = measure_deviation(
         people, GROUPS, "healthy", persons=dict(zip(people.subjects, visits, strict=True))
@@ -209,6 +219,28 @@ def test_a_person_is_no_part_of_their_own_norm():
     again = seen_through(params[[3]], subjects=("P3",))
     met = measure_deviation(again, GROUPS, "healthy", reference_from=people)
     assert_allclose(met.index, measure_deviation(people, GROUPS, "healthy").index[3])
+
+
+@pytest.mark.parametrize("space", ["parameters", "atoms"])
+def test_copies_of_all_recordings_of_a_person_change_nothing(space):
+    params = some_params(n_atoms=2)
+    params[7, 1] = np.nan
+    persons = [f"person {s // 2}" if s < 12 else f"person {s}" for s in range(40)]
+    for own in ([4, 5], [6, 7], [20]):
+        again = [*range(40), *own, *own]
+        plain, more = (
+            measure_deviation(
+                seen_through(params[rows]),
+                [GROUPS[s] for s in rows],
+                "healthy",
+                persons=[persons[s] for s in rows],
+                space=space,
+            )
+            for rows in (list(range(40)), again)
+        )
+        for name in ("index", "atom_index", "percentile", "profile", "timing_profile"):
+            found, expected = getattr(more, name), getattr(plain, name)
+            assert_allclose(found, expected[again], rtol=1e-6, atol=1e-9, err_msg=name)
 
 
 def test_labels_may_be_arrays():

@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose
 
 from percdl import Cohort
 from percdl.analysis import separate_effects
-from percdl.analysis.effects import exact_speed, invert_warps
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.transforms import Identity, TimeWarp
@@ -93,19 +92,6 @@ def test_speed_is_the_slope_of_the_delay():
     assert_allclose(effects.timing, -np.log(slope), atol=1e-12)
     assert_allclose(effects.delay[..., [0, -1]], 0, atol=1e-6)
     assert_allclose(effects.delay_seconds * SFREQ, effects.delay)
-
-
-def test_inverse_warps_undo_warps():
-    # psi = (e^ct - 1) / (e^c - 1) has an inverse in closed form.
-    curvature = np.array([0.5, -1.0, 2.0])[:, None, None, None]
-    psi = np.expm1(curvature * TIME) / np.expm1(curvature) * (LENGTH - 1)
-    expected = np.log1p(np.expm1(curvature) * TIME) / curvature * (LENGTH - 1)
-    assert_allclose(invert_warps(psi), expected, atol=1e-2)
-    assert_allclose(
-        invert_warps(np.arange(9.0)[None, None, None]).ravel(), np.arange(9), atol=1e-6
-    )
-    psi[1] = np.nan
-    assert np.isnan(invert_warps(psi)[1]).all()
 
 
 def test_the_mean_cycle_is_that_of_the_recordings():
@@ -191,20 +177,3 @@ def test_other_recordings_are_refused():
     short = Cohort.from_arrays([record.values[:100] for record in cohort], sfreq=SFREQ)
     with pytest.raises(InvalidParameterError, match="has 100 samples"):
         separate_effects(found, short)
-
-
-@pytest.mark.parametrize("per_channel", [False, True])
-def test_exact_speed_is_the_slope_of_the_warp(per_channel):
-    """Differences of psi over a sample are the integral of psi' over it (Simpson, O(h^4))."""
-    warp = TimeWarp(2, 3, per_channel=per_channel)
-    length, n_warps = 201, 2 if per_channel else 1
-    params = np.random.default_rng(0).uniform(-0.2, 0.2, (3, 1, 6 * n_warps))
-    dictionary = np.ones((1, length, 2))
-    found = Personalization(
-        params, pd.DataFrame(), np.ones((3, 1)), tuple("abc"), warp, dictionary, "float64"
-    )
-    speed = exact_speed(found)
-    assert speed.shape == (3, 1, n_warps, length)
-    steps = found.warps[..., 2:] - found.warps[..., :-2]
-    simpson = (speed[..., :-2] + 4 * speed[..., 1:-1] + speed[..., 2:]) / 3
-    assert_allclose(simpson, steps, atol=1e-5)

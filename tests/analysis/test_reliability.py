@@ -18,6 +18,7 @@ from percdl.analysis import (
     measure_regularity,
     measure_reliability,
 )
+from percdl.analysis.effects import log_speed
 from percdl.analysis.reliability import _analyse
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
@@ -224,6 +225,9 @@ def test_components_hold_the_whole_displacement():
     displacement = (people.warps - others.warps.mean(0)).reshape(20, -1)
     scores = table.filter(regex="^warp")
     assert_allclose((scores**2).sum(axis=1), (displacement**2).mean(1), rtol=1e-6)
+    faster = log_speed(people.own_times) - log_speed(others.own_times).mean(0)
+    scores = table.filter(regex="^log speed")
+    assert_allclose((scores**2).sum(axis=1), (faster**2).mean((1, 2, 3)), rtol=1e-6)
     own = describe_recordings(people).filter(regex="^warp")
     assert list(own) == ["warp 1", "warp 2", "warp 3"]
     assert (own.var().diff()[1:] < 0).all()

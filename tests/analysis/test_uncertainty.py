@@ -16,9 +16,10 @@ from sklearn.exceptions import NotFittedError
 
 from percdl import Cohort, Compose, Huber, L0Coder, PerCDL, Rotation, TimeWarp
 from percdl.analysis import bootstrap_atoms, estimate_uncertainty
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.analysis.linearization import Linearization
 from percdl.analysis.uncertainty import _draw_maxima
+from percdl.estimators.personalization import invert_warps
 from percdl.exceptions import InvalidParameterError
 
 LENGTH = toy.LENGTH
@@ -284,7 +285,7 @@ def test_one_person_has_the_band_of_everyone_and_one_of_the_speed(model, cohort)
 
 def test_a_subject_without_the_atom_has_no_error_to_tell(model, cohort):
     fitted = copy(model)
-    vars(fitted).pop("personal_dictionary_", None)
+    vars(fitted).pop("personalization_", None)
     silent = (model.events_["subject"] == "Di") & (model.events_["atom"] == 1)
     fitted.events_ = model.events_[~silent]
     fitted.n_activations_ = model.n_activations_.copy()
@@ -299,7 +300,7 @@ def test_a_subject_without_the_atom_has_no_error_to_tell(model, cohort):
 
 def test_one_person_is_enough_for_a_spread(model, cohort):
     fitted = copy(model)
-    vars(fitted).pop("personal_dictionary_", None)
+    vars(fitted).pop("personalization_", None)
     events = model.events_
     fitted.events_ = events[(events["subject"] == "Di") | (events["atom"] == 0)]
     fitted.n_activations_, fitted.params_ = model.n_activations_.copy(), model.params_.copy()

@@ -10,7 +10,7 @@ from commands import run
 pytest.importorskip("plotly")
 
 from percdl import Algorithm, Cohort, IndCDL, PerCDL, PopCDL, TimeWarp, load
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.estimators.cycles import find_cycles
 from percdl.estimators.landmarks import personal_times
 from percdl.exceptions import SuspectRecordingWarning
@@ -219,7 +219,7 @@ def test_what_is_drawn_is_what_was_found(visit, report150, model150, cohort150):
             drawn = seen.curve("subject-atom", name)
             np.testing.assert_allclose(drawn, size * atom, atol=1e-3 * np.ptp(size * atom))
         # Both warp charts are on the clock of the population.
-        reached = invert_warps(model150.warps_)[4, k, 0]
+        reached = model150.personalization_.own_times[4, k, 0]
         drawn = seen.curve("subject-warp", "this person")
         np.testing.assert_allclose(drawn, reached / 100, atol=1e-3)
         speed = np.exp(log_speed(reached))

@@ -13,7 +13,8 @@ from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
 from percdl.analysis.checks import Fitted, Labels, as_personalization, check_lengths
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
+from percdl.analysis.groups import average_persons
 from percdl.analysis.uncertainty import Uncertainty
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
@@ -105,9 +106,9 @@ def measure_deviation(
 
     y is the difference of a subject's features from the mean of the reference and S the
     covariance there, in units of the spread of each kind of feature; :math:`\alpha` is the
-    shrinkage of scikit-learn's ``OAS``. All four are computed without the subject. A subject
-    without some atom is judged by the other atoms, against the members who have them. Cost
-    O(n F^3) for n members and F features.
+    shrinkage of scikit-learn's ``OAS``. All four are computed without the subject, and each person
+    of the reference counts once, however often recorded. A subject without some atom is judged by
+    the other atoms, against the members who have them. Cost O(n F^3) for n members and F features.
 
     Parameters
     ----------
@@ -154,7 +155,7 @@ def measure_deviation(
     members[: len(home.subjects)] = _find_members(groups, reference, who[: len(home.subjects)])
     values, kinds = _join(everyone, space)
     atoms = np.concatenate([part.personal_dictionary for part in everyone])
-    speeds = np.concatenate([log_speed(invert_warps(part.warps)) for part in everyone])
+    speeds = np.concatenate([log_speed(part.own_times) for part in everyone])
     index, atom_index, slopes = _judge(values, kinds, who, members, shrinkage)
     shown = slice(len(who) - len(judged.subjects), None)
     labels = (None,) * len(judged.subjects) if groups is None or judged is not home else groups
@@ -215,7 +216,7 @@ def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarr
         distance, slope = np.full(len(own), np.nan), np.full(flat.shape, np.nan)
         judging = flat[norm], who[norm], flat[judged], who[judged]
         distance[judged], slope[judged] = _differentiate(*judging, each, shrinkage)
-        unit = np.median(distance[norm])
+        unit = np.median(average_persons(distance[norm], who[norm])[0])
         return distance[rows] / unit, slope.reshape(own.shape)[rows] / unit
 
     for k in range(known.shape[1]):
@@ -266,8 +267,9 @@ def score_curves(curves, who, members) -> np.ndarray:
         norm = members & known
         if len(np.unique(who[norm])) >= LEAST_PERSONS:
             floor = ROUNDING * np.abs(values[norm]).max(initial=np.finfo(float).tiny)
-            centred, own = values - values[norm].mean(0), np.flatnonzero(known)
-            for rows, _, mean, sd, _ in _leave_out(centred[norm], who[norm], who[known]):
+            centre, shares = _share_spread(values[norm], who[norm])
+            centred, own = values - centre, np.flatnonzero(known)
+            for rows, _, mean, sd, _ in _leave_out(shares, who[norm], who[known]):
                 z = (centred[own[rows]] - mean) / np.maximum(sd, floor)
                 scores[own[rows], k] = z.reshape(len(rows), *curves.shape[2:])
     return scores
@@ -364,16 +366,17 @@ def _differentiate(
     largest = np.full(kinds.max(initial=0) + 1, np.finfo(float).tiny)
     np.maximum.at(largest, kinds, np.abs(norm).max(0, initial=0.0))
     floor = ROUNDING * largest[kinds]
-    varies = norm.std(0, ddof=1) > floor
+    centre, shares = _share_spread(norm, norm_persons)
+    varies = np.sqrt((shares**2).sum(0) / (len(np.unique(norm_persons)) - 1)) > floor
     if not varies.any():
         raise InvalidParameterError(
             "The parameters do not vary in the reference, so no subject can be compared with "
             "it. Fit a model with a transform, such as `PerCDL(transformation=TimeWarp())`."
         )
-    kinds, floor, centre = kinds[varies], floor[varies], norm[:, varies].mean(0)
-    norm, values = norm[:, varies] - centre, values[:, varies] - centre
-    scatter, squared, solved = norm.T @ norm, np.empty(len(values)), np.empty(values.shape)
-    for rows, absent, mean, sd, n in _leave_out(norm, norm_persons, persons):
+    kinds, floor, shares = kinds[varies], floor[varies], shares[:, varies]
+    values, scatter = (values - centre)[:, varies], shares.T @ shares
+    squared, solved = np.empty(len(values)), np.empty(values.shape)
+    for rows, absent, mean, sd, n in _leave_out(shares, norm_persons, persons):
         variances = np.maximum(sd, floor) ** 2
         unit = np.sqrt(np.bincount(kinds, variances) / np.maximum(np.bincount(kinds), 1))[kinds]
         scale = (n - 1) * np.outer(unit, unit)
@@ -381,7 +384,7 @@ def _differentiate(
         share = _oas(covariance, n) if shrinkage is None else shrinkage
         if share == 0 and n <= len(unit):
             raise InvalidParameterError(
-                f"`shrinkage=0` needs more recordings in the reference than measurements; "
+                f"`shrinkage=0` needs more people in the reference than measurements; "
                 f"there are {n}, of {len(unit)} measurements. Leave it out."
             )
         y = ((values[rows] - mean) / unit).T
@@ -400,16 +403,27 @@ def _oas(covariance: np.ndarray, n: int) -> float:
     return float((square + mean**2) / spread) if spread > square + mean**2 else 1.0
 
 
-def _leave_out(norm, norm_persons, persons) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of each person, those of the centred norm, and mean, sd and n of the others.
+def _share_spread(norm, persons) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of people, and each recording's share of the spread around it.
 
-    People outside the norm come together. Sums over the others are the totals minus the person's.
+    The shares are ``sqrt(v) (x - mean)`` with the votes v: 1 over a person's recordings.
     """
-    squares, members = (norm**2).sum(0), pd.Series(norm_persons).groupby(norm_persons).indices
+    votes = share_votes(persons, np.ones(len(norm), bool))
+    centre = votes @ norm / votes.sum()
+    return centre, np.sqrt(votes)[:, None] * (norm - centre)
+
+
+def _leave_out(shares, norm_persons, persons) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of each person, its shares of the spread, and mean, sd and n of the others.
+
+    n counts people, and those outside the norm come together. Sums over the others are the totals
+    minus the person's.
+    """
+    squares, members = (shares**2).sum(0), pd.Series(norm_persons).groupby(norm_persons).indices
     known = np.where(np.isin(persons, norm_persons), persons, "")
     for name, rows in pd.Series(known).groupby(known).indices.items():
-        absent = norm[members.get(name, [])]
-        n = len(norm) - len(absent)
-        mean = -absent.sum(0) / n
+        absent = shares[members.get(name, [])]
+        n = len(members) - (name in members)
+        mean = -absent.sum(0) / (n * np.sqrt(max(len(absent), 1)))
         rest = squares - (absent**2).sum(0) - n * mean**2
         yield rows, absent, mean, np.sqrt(np.maximum(rest, 0) / (n - 1)), n

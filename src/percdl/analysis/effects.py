@@ -7,20 +7,14 @@ from typing import Any
 
 import jax
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
-from scipy.interpolate import PchipInterpolator
 
 from percdl.algorithm.programs import read_cycles
 from percdl.analysis.checks import Fitted, as_personalization, check_fitted_on
-from percdl.estimators.personalization import Personalization, in_batches
+from percdl.estimators.personalization import SLOWEST, Personalization, in_batches
 from percdl.signals import Cohort
 from percdl.signals.events import event_lengths
 from percdl.signals.reconstruction import read_dilated, rebuild
-from percdl.transforms import TimeWarp
-
-# Smallest local speed, for warps that stand still up to rounding.
-SLOWEST = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +86,7 @@ def separate_effects(fitted: Fitted, X: Any) -> Effects:
     Effects(4 subjects, 2 atoms, 0 warps each, amplitude in 1 channels)
     """
     found, cohort = as_personalization(fitted), check_fitted_on(fitted, X)
-    own_time = invert_warps(found.warps)
+    own_time = found.own_times
     samples = np.arange(own_time.shape[-1])
     cycles = mean_cycles(found, cohort)
     if warp := found.transform.warp_part(*cycles.shape[2:]):
@@ -101,41 +95,10 @@ def separate_effects(fitted: Fitted, X: Any) -> Effects:
     return Effects(log_speed(own_time), own_time - samples, cycles, found.subjects, cohort.sfreq)
 
 
-def invert_warps(warps: Float[np.ndarray, "S K C L"]) -> Float[np.ndarray, "S K C L"]:
-    """Return ``psi^-1(u)`` in samples: exact at the samples of psi, monotone cubic between."""
-    samples = np.arange(warps.shape[-1], dtype=float)
-    inverse = np.full(warps.shape, np.nan)
-    for at in np.argwhere(np.isfinite(warps).all(-1)):
-        # A warp may stand still up to rounding; the inverse must still be unique.
-        moved = np.maximum.accumulate(warps[tuple(at)])
-        psi = (moved + SLOWEST * samples) / (1 + SLOWEST)
-        inverse[tuple(at)] = PchipInterpolator(psi, samples)(samples)
-    return inverse
-
-
 def log_speed(own_time: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:
     """Return the logarithm of the local speed at each phase, from when people reach it."""
     with np.errstate(invalid="ignore"):
         return -np.log(np.maximum(np.gradient(own_time, axis=-1), SLOWEST))
-
-
-def exact_speed(found: Personalization) -> Float[np.ndarray, "S K C L"]:
-    """Return psi' from its formula for a `TimeWarp`, by central differences for other warps."""
-    length = found.dictionary.shape[1]
-    warp, where = found.transform.warp_part(*found.dictionary.shape[1:]) or (None, slice(0))
-    if not isinstance(warp, TimeWarp):
-        return np.gradient(found.warps, axis=-1)
-    shape = (*found.warps.shape[:3], warp.depth, warp.width)
-    layers = np.asarray(found.params[..., where], float).reshape(shape)
-    order = np.pi * np.arange(1, warp.width + 1)
-    speeds = np.ones(found.warps.shape)
-    for own, speed in zip(layers, speeds, strict=True):
-        time = np.broadcast_to(np.linspace(0, 1, length), speed.shape)
-        for d in range(warp.depth):  # psi' is the product of the slopes of the layers
-            phase, row = time[..., None] * order, own[..., d, :, None]
-            speed *= 1 + (np.cos(phase) @ row)[..., 0]
-            time = time + (np.sin(phase) @ (row / order[:, None]))[..., 0]
-    return speeds
 
 
 def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S K L P"]:
@@ -144,9 +107,8 @@ def mean_cycles(found: Personalization, cohort: Cohort) -> Float[np.ndarray, "S 
     length, events = atoms.shape[2], found.events
     rebuilt = rebuild(cohort, events, atoms, found.n_terms)
     left = [record.values - made for record, made in zip(cohort, rebuilt, strict=True)]
-    subject = pd.Index(cohort.subjects).get_indexer(events["subject"].to_numpy(str))
     columns = (events[name].to_numpy() for name in ("atom", "onset_sample", "amplitude"))
-    rows = zip(subject, *columns, event_lengths(events, length), strict=True)
+    rows = zip(found.positions, *columns, event_lengths(events, length), strict=True)
     moment, weight, sizes = np.zeros(atoms.shape), np.zeros(atoms.shape), np.zeros(atoms.shape[:2])
     for s, k, onset, z, duration in rows:
         rest = left[s][onset : onset + duration]

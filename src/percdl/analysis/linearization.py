@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from percdl.estimators.personalization import BATCH
 from percdl.signals import Cohort
 from percdl.steps.compilation import program
 from percdl.steps.prior import MOST_COORDINATES, coordinates, n_coordinates
@@ -45,7 +46,7 @@ WINDOW_ERROR = 0.2
 
 
 class Derivatives(NamedTuple):
-    """The personal atom and the gauge of one person, and their derivatives in atom and steps."""
+    """Personal atom and gauge of a person, or of some, and the derivatives in atom and steps."""
 
     value: Float[Any, " n"]
     by_atom: Float[Any, "n n"]
@@ -57,7 +58,11 @@ class Derivatives(NamedTuple):
 
 @partial(program, static_argnames=("transform",))
 def differentiate(transform: Transform, params, atom) -> Derivatives:
-    """Differentiate the personal atom f(phi, a), its warp and its gauge."""
+    """Differentiate the personal atoms f(phi, a) of some people, their warps and gauges."""
+    return jax.vmap(lambda own: _differentiate_one(transform, own, atom))(params)
+
+
+def _differentiate_one(transform: Transform, params, atom) -> Derivatives:
     shape, still = atom.shape, jnp.zeros(transform.n_moves(*atom.shape), params.dtype)
     warping, mixing = transform.warp_part(*shape), transform.channel_part(*shape)
 
@@ -170,19 +175,29 @@ class Linearization:
     def _people(self) -> Iterator[Person]:
         """Yield the subjects with the atom, linearized."""
         k, prior, events = self.k, self.model.prior_, self.model.events_
-        own, spread = events[events["atom"] == k].groupby("subject"), self._spread()
-        prior = None if prior is None else np.asarray(prior[k], float)
-        for s, params in zip(self.active.tolist(), self.params, strict=True):
-            with jax.enable_x64(True):
-                near = differentiate(self.transform, params, self.atom)
-            near = Derivatives(*map(np.asarray, near))
-            cycles = self._cut(own.get_group(self.cohort.subjects[s]), s, near.value)
+        prior, spread = None if prior is None else np.asarray(prior[k], float), self._spread()
+        names = ("atom", "onset_sample", "amplitude")
+        atoms, onsets, amplitudes = (events[name].to_numpy() for name in names)
+        rows_of = self.model.personalization_.rows_of
+        for s, near in zip(self.active.tolist(), self._differentiate(), strict=True):
+            own = rows_of[s][atoms[rows_of[s]] == k]
+            cycles = self._cut(onsets[own], amplitudes[own].astype(float), s, near.value)
             yield self._profile(s, near, cycles, spread, prior)
 
-    def _cut(self, events: Any, s: int, value: np.ndarray) -> Cycles:
+    def _differentiate(self) -> Iterator[Derivatives]:
+        """Yield the derivatives of each of these people, computed for some together."""
+        size = max(1, min(BATCH, len(self.params)))
+        for start in range(0, len(self.params), size):
+            some = self.params[start : start + size]
+            padded = np.pad(some, ((0, size - len(some)), (0, 0)))
+            with jax.enable_x64(True):
+                found = differentiate(self.transform, padded, self.atom)
+            arrays = [np.asarray(array)[: len(some)] for array in found]
+            yield from map(Derivatives, *arrays)
+
+    def _cut(self, onsets: np.ndarray, z: np.ndarray, s: int, value: np.ndarray) -> Cycles:
         """Cut the cycles of a person, and compare them with its atom."""
-        z = events["amplitude"].to_numpy(float)[:, None]
-        window = events["onset_sample"].to_numpy()[:, None] + np.arange(len(self.atom))
+        z, window = z[:, None], onsets[:, None] + np.arange(len(self.atom))
         values = np.asarray(self.cohort[s].values, float)[window].reshape(len(z), -1)
         seen = np.isfinite(values)
         values = np.where(seen, values, 0)

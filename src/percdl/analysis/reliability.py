@@ -20,7 +20,7 @@ from percdl.analysis.checks import (
     check_level,
 )
 from percdl.analysis.deviation import measure_deviation
-from percdl.analysis.effects import SLOWEST, exact_speed
+from percdl.analysis.effects import log_speed
 from percdl.analysis.groups import average_persons, is_complete
 from percdl.analysis.rhythm import measure_regularity
 from percdl.estimators.personalization import Personalization
@@ -333,8 +333,8 @@ def _curves(found: Personalization) -> dict[str, Float[np.ndarray, "S F"]]:
     """Return the curves that describe people; NaN for those without some atom."""
     curves = {"atom": found.personal_dictionary}
     if found.warps.shape[2]:
-        speed = np.log(np.maximum(exact_speed(found), SLOWEST))
-        curves = {"warp": found.warps - np.arange(found.warps.shape[3]), "log speed": speed}
+        displacement = found.warps - np.arange(found.warps.shape[3])
+        curves = {"warp": displacement, "log speed": log_speed(found.own_times)}
     return {name: values.reshape(len(values), -1) for name, values in curves.items()}
 
 

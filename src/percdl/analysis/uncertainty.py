@@ -13,8 +13,8 @@ from scipy.special import stdtrit
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis.checks import check_fitted_on, check_level, has_own_windows
-from percdl.analysis.effects import SLOWEST, invert_warps
 from percdl.analysis.linearization import Linearization
+from percdl.estimators.personalization import SLOWEST, invert_warps
 from percdl.exceptions import InvalidParameterError
 from percdl.steps.csc_l1 import L1Coder
 
@@ -147,7 +147,7 @@ class Uncertainty:
         own, warp = linear.of_person(*known)
         n, length = warps.shape
         blocks = warp.reshape(n, length, n, length)[np.arange(n), :, np.arange(n)]
-        slopes = [_differentiate_log_speed(time) for time in invert_warps(warps[None, None])[0, 0]]
+        slopes = [_differentiate_log_speed(time) for time in invert_warps(warps)]
         pairs = zip(slopes, blocks, strict=True)
         variance = [((slope @ block) * slope).sum(1) for slope, block in pairs]
         q = stdtrit(self.dof, 0.5 + level / 2)

@@ -49,7 +49,7 @@ def describe_kinds(
     frames = []
     for i, recording in enumerate(cohort):
         values = np.asarray(recording.values, float)
-        rows: Any = found.events[found.positions == i]
+        rows: Any = found.events.iloc[found.rows_of[i]]
         if not len(rows):
             continue
         atoms = found.atoms_of(np.array([i]))[0]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 
 from percdl.signals import AnyCohort
 from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 REBUILT = 1024
 # Number of subjects for which atoms or warps are computed together.
 BATCH = 64
+# Smallest local speed, for warps that stand still up to rounding.
+SLOWEST = 1e-9
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,13 @@ class Personalization:
         return pd.Index(self.subjects).get_indexer(self.events["subject"].to_numpy(str))
 
     @cached_property
+    def rows_of(self) -> list[np.ndarray]:
+        """The rows of the events of each subject, in order."""
+        order = np.argsort(self.positions, kind="stable")
+        counts = np.bincount(self.positions, minlength=len(self.subjects))
+        return np.split(order, np.cumsum(counts)[:-1])
+
+    @cached_property
     def personal_dictionary(self) -> np.ndarray:
         """Personal atoms, array (S, K, L, P); NaN for subjects without the atom."""
         return self.atoms_of(slice(None))
@@ -86,6 +96,14 @@ class Personalization:
             own = np.asarray(self.params[..., where], float)
             return in_batches(lambda some: evaluate_warps(warp, some, length, n_channels), own)
 
+    @cached_property
+    def own_times(self) -> np.ndarray:
+        """When each subject reaches each sample of the common atom: psi^-1, array (S, K, C, L).
+
+        In samples since the onset, see `warps`.
+        """
+        return invert_warps(self.warps)
+
     def atoms_of(self, subjects: slice | np.ndarray) -> np.ndarray:
         """Return ``f(dictionary, params)`` (Eq. 2) of some subjects."""
         import jax
@@ -98,6 +116,45 @@ class Personalization:
             atoms = in_batches(lambda some: apply_params(self.transform, some, common), known)
         atoms[self.n_activations[subjects] == 0] = np.nan
         return atoms
+
+
+def invert_warps(warps: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:
+    """Return ``psi^-1(u)`` in samples: exact at the samples of psi, monotone cubic between.
+
+    The slopes between samples are those of Fritsch and Carlson, as in SciPy's
+    ``PchipInterpolator``. Cost O(L) for each warp.
+    """
+    known = np.isfinite(warps).all(-1)
+    samples = np.arange(warps.shape[-1], dtype=float)
+    # A warp may stand still up to rounding; the inverse must still be unique.
+    moved = np.maximum.accumulate(warps[known], axis=-1)
+    psi = (moved + SLOWEST * samples) / (1 + SLOWEST)
+    inverse = np.full(warps.shape, np.nan)
+    inverse[known] = _read_inverse(psi)
+    return inverse
+
+
+def _read_inverse(psi: Float[np.ndarray, "n L"]) -> Float[np.ndarray, "n L"]:
+    """Return the cubic through the points ``(psi[l], l)``, read at 0, ..., L - 1."""
+    n_warps, length = psi.shape
+    steps = np.diff(psi)
+    before, after = steps[:, :-1], steps[:, 1:]
+    weighed = (2 * after + before) * before + (after + 2 * before) * after
+    slopes = np.empty(psi.shape)
+    slopes[:, 1:-1] = 3 * (before + after) / weighed
+    # At the ends the slope of a parabola, unless it falls.
+    outer, inner = steps[:, [0, -1]], steps[:, [1, -2]]
+    slopes[:, [0, -1]] = np.maximum((2 + inner / outer - outer / inner) / (outer + inner), 0)
+    # The interval of each sample is the number of points up to it, less one.
+    passed = np.clip(np.ceil(psi), 0, length).astype(int)
+    passed += (length + 1) * np.arange(n_warps)[:, None]
+    counts = np.bincount(passed.ravel(), minlength=n_warps * (length + 1))
+    passed = np.cumsum(counts.reshape(n_warps, length + 1)[:, :-1], axis=1)
+    at = np.clip(passed - 1, 0, length - 2)
+    start, width = np.take_along_axis(psi, at, 1), np.take_along_axis(steps, at, 1)
+    first, last = (np.take_along_axis(slopes, at + i, 1) for i in (0, 1))
+    t, bend = np.arange(length) - start, first + last - 2 / width
+    return at + t * (first + t * (1 / width - first - bend + bend * t / width) / width)
 
 
 def in_batches(program: Callable[..., Any], *people: np.ndarray) -> np.ndarray:

@@ -162,7 +162,7 @@ def plot_deviation_ranking(
         tail = (1 - COVERAGE) / 2
         low, high = np.quantile(height[group == reference], [tail, 1 - tail])
         label = f"{COVERAGE:.0%} of {reference}"
-        ax.axhspan(low, high, color=style.FAINT, alpha=0.5, lw=0, zorder=0, label=label)
+        style.shade_usual(ax, low, high, label)
     points = np.stack([np.arange(1, len(order) + 1), height], axis=1)
     size = float(np.clip(60 / np.sqrt(len(order)), 2.5, 7.0))
     _draw_groups(ax, points, group, group_names, size)
@@ -229,8 +229,7 @@ def plot_deviation_profile(
         whole_name = f"{subject}, {name}" if several and subject else name
         ax.plot(time, z, line, color=tint, linewidth=1.8, label=whole_name)
     ax.axhline(0, color=style.OBSERVED, linewidth=0.8)
-    for limit, name in ((threshold, f"± {threshold:g} sd of the reference"), (-threshold, None)):
-        ax.axhline(limit, color=style.SHARED, linestyle="--", linewidth=1, label=name)
+    style.draw_limits(ax, threshold, f"± {threshold:g} sd of the reference")
     ax.margins(x=0.02)
     return style.finish(ax, label, "deviation z (sd of the reference)", 3)
 
@@ -325,9 +324,8 @@ def plot_changes(
         )
     ax, sdc = style.make_axes(ax, size=(6.0, 4.0)), float(own["sdc"].iloc[0])
     label = f"± smallest detectable change ({sdc:.3g})"
-    ax.axhspan(-sdc, sdc, color=style.FAINT, alpha=0.5, lw=0, zorder=0, label=label)
-    for limit in (sdc, -sdc):
-        ax.axhline(limit, color=style.SHARED, linestyle="--", linewidth=1)
+    style.shade_usual(ax, -sdc, sdc, label)
+    style.draw_limits(ax, sdc)
     visits = list(dict.fromkeys([*own["first_visit"], *own["visit"]]))
     beyond = own.groupby("person", sort=False)["beyond"].any()
     for changed in (False, True):

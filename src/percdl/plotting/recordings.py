@@ -96,11 +96,10 @@ def plot_activations(
     ax, _, label = _draw_signal(values, channel, sfreq, ax, 1.2)
     stems, rate = ax.twinx(), sfreq or 1.0
     size = float(np.clip(60 / np.sqrt(len(events) + 1), 2.5, 6.0))
-    for atom in sorted(events["atom"].unique().tolist()):
+    by_atom: Any = events.groupby("atom")
+    for atom, own in by_atom:
         tint, _, marker = style.look(atom)
-        onsets, amplitudes = events.loc[
-            events["atom"] == atom, ["onset_sample", "amplitude"]
-        ].T.to_numpy(float)
+        onsets, amplitudes = own[["onset_sample", "amplitude"]].to_numpy(float).T
         stems.vlines(onsets / rate, 0, amplitudes, colors=tint, linewidth=1)
         looks = {"color": tint, "markersize": size, "label": f"atom {atom}"}
         stems.plot(onsets / rate, amplitudes, marker, **looks)
@@ -315,9 +314,9 @@ def _mark_onsets(ax: Axes, events: pd.DataFrame, rate: float, atom_length: int |
     """Draw lines and shades up to the height of the data, below the legend."""
     low, high = ax.dataLim.intervaly
     low, high = low - 0.05 * (high - low), high + 0.05 * (high - low)
-    for atom in sorted(events["atom"].unique().tolist()):
+    by_atom: Any = events.groupby("atom")
+    for atom, own in by_atom:
         tint, line, _ = style.look(atom)
-        own = events.loc[events["atom"] == atom]
         starts = own["onset_sample"].to_numpy() / rate
         name = f"onset of atom {atom}"
         ax.vlines(starts, low, high, colors=tint, linestyles=line, linewidth=1.2, label=name)

@@ -106,6 +106,17 @@ def fill_band(ax: Axes, x: np.ndarray, low: Any, high: Any, color: str, **option
     ax.fill_between(x, low, high, color=color, linewidth=0, **{"alpha": 0.2, **options})
 
 
+def shade_usual(ax: Axes, low: float, high: float, label: str) -> None:
+    """Shade the heights that are usual, across the whole panel."""
+    ax.axhspan(low, high, color=FAINT, alpha=0.5, lw=0, zorder=0, label=label)
+
+
+def draw_limits(ax: Axes, limit: float, label: str | None = None) -> None:
+    """Draw a dashed line at a limit above zero and one as far below."""
+    for height, name in ((limit, label), (-limit, None)):
+        ax.axhline(height, color=SHARED, linestyle="--", linewidth=1, label=name)
+
+
 def with_units(name: str, units: str | None) -> str:
     """Return the label of an axis.
 

@@ -297,7 +297,7 @@ def describe_person(words: Words, s: int) -> dict[str, Any]:
         "words": words.describe(s),
         "personal": pack(_by_channel(found.personal_dictionary[s])),
         "phases": [phase._asdict() for phase in words.phases(s)],
-        "times": pack(people.own_times[s], N_WARP_LEVELS),
+        "times": pack(people.found.own_times[s], N_WARP_LEVELS),
         "speeds": pack(speeds),
         "departure": departure,
         "events": _events(people, s),
@@ -339,16 +339,18 @@ def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
 
 def _events(people: People, s: int) -> dict[str, Any]:
     """Return the events of a person, one list per column."""
-    rows = people.rows_of[s]
-    events, cycles = people.found.events.iloc[rows], people.cycles.iloc[rows]
-    own = "duration_samples" in events
+    rows, events, cycles = people.found.rows_of[s], people.found.events, people.cycles
+
+    def read(table: pd.DataFrame, column: str) -> list[Any]:
+        return table[column].to_numpy()[rows].tolist()
+
     return {
-        "atom": events["atom"].tolist(),
-        "onset": events["onset_sample"].tolist(),
-        "amplitude": events["amplitude"].tolist(),
-        "length": events["duration_samples"].tolist() if own else None,
-        "quality": [None if np.isnan(p) else float(f"{p:.3g}") for p in cycles["quality"]],
-        "flagged": cycles["flagged"].tolist(),
+        "atom": read(events, "atom"),
+        "onset": read(events, "onset_sample"),
+        "amplitude": read(events, "amplitude"),
+        "length": read(events, "duration_samples") if "duration_samples" in events else None,
+        "quality": [None if np.isnan(p) else float(f"{p:.3g}") for p in read(cycles, "quality")],
+        "flagged": read(cycles, "flagged"),
     }
 
 

@@ -24,7 +24,7 @@ from percdl.analysis import (
     separate_effects,
 )
 from percdl.analysis.checks import check_fitted_on
-from percdl.analysis.effects import invert_warps, log_speed
+from percdl.analysis.effects import log_speed
 from percdl.analysis.groups import average_persons, summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, Cycles, find_cycles
 from percdl.estimators.landmarks import Mark, personal_times
@@ -123,27 +123,9 @@ class People:
         return errors
 
     @cached_property
-    def subject_of_events(self) -> np.ndarray:
-        """Position of the subject of each event."""
-        names = self.found.events["subject"].to_numpy(str)
-        return pd.Index(self.cohort.subjects).get_indexer(names)
-
-    @cached_property
-    def rows_of(self) -> list[np.ndarray]:
-        """Positions of the events of each person."""
-        order = np.argsort(self.subject_of_events, kind="stable")
-        counts = np.bincount(self.subject_of_events, minlength=len(self.cohort))
-        return np.split(order, np.cumsum(counts)[:-1])
-
-    @cached_property
-    def own_times(self) -> Float[np.ndarray, "S K C L"]:
-        """When each person reaches each sample of the common atom, in samples."""
-        return invert_warps(self.found.warps)
-
-    @cached_property
     def log_speeds(self) -> Float[np.ndarray, "S K C L"]:
         """Logarithm of the local speed of each person at each sample of the common atom."""
-        return log_speed(self.own_times)
+        return log_speed(self.found.own_times)
 
     @cached_property
     def cycles(self) -> pd.DataFrame:
@@ -172,7 +154,7 @@ class People:
         events, model = self.found.events, self.model
         onsets, lengths = events["onset_sample"], event_lengths(events, model.atom_length_)
         atoms = events["atom"].to_numpy(int)
-        cycles = self.subject_of_events, atoms, onsets.to_numpy(int), lengths
+        cycles = self.found.positions, atoms, onsets.to_numpy(int), lengths
         settings, fitted = make_settings(model, self.cohort), self.is_of_fit
         return find_suspects(self.cohort, settings, *cycles, self.errors, fitted=fitted)
 
@@ -345,7 +327,7 @@ def tabulate_people(people: People) -> list[dict[str, Any]]:
         title = f"Times that {name} was found; an atom is a shape that repeats"
         columns.append(_column(f"cycles{k}", name[0].upper() + name[1:], title, counts, 0))
     flags: Any = 100.0 * people.cycles["flagged"]
-    flagged = flags.groupby(people.subject_of_events).mean().reindex(range(len(cohort)))
+    flagged = flags.groupby(people.found.positions).mean().reindex(range(len(cohort)))
     title = f"Share of the cycles that fit worse than usual; by chance about {FALSE_ALARMS:.0%}"
     columns.append(_column("flagged", "Flagged (%)", title, flagged, 1))
     columns.append(_column("error", "Error", ERROR, people.errors, 3))

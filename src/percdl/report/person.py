@@ -163,7 +163,7 @@ def _draw_curve(
 def _draw_recording(people: People, s: int, channel: int) -> tuple[bytes, str]:
     """Draw the part of the recording that holds most cycles; return the picture and a caption."""
     found, record = people.found, people.cohort[s]
-    own: Any = found.events[people.subject_of_events == s]
+    own: Any = found.events.iloc[found.rows_of[s]]
     made = rebuild([record], own, found.personal_dictionary[s : s + 1], found.n_terms)[0]
     width = min(record.n_times, SHOWN * people.model.atom_length_)
     onsets = own["onset_sample"].to_numpy(int)

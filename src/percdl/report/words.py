@@ -164,7 +164,7 @@ class Words:
 
     def durations(self, phase: Phase) -> Float[np.ndarray, " S"]:
         """Return how long everyone takes for a phase, in seconds."""
-        times = self.people.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
+        times = self.people.found.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
         return times[:, phase.stop] - times[:, phase.start]
 
     def _size(self, s: int, phase: Phase) -> float:
@@ -279,8 +279,8 @@ class Words:
         return " and ".join(said)
 
     def _say_certainty(self, s: int) -> str:
-        own: Any = self.people.cycles["flagged"][self.people.subject_of_events == s]
-        n_norm = len({*self.who[self.others(s)]})
+        own = self.people.cycles["flagged"].to_numpy()[self.people.found.rows_of[s]]
+        n_norm = self.n_members - int(np.any(self.members & (self.who == self.who[s])))
         said = (
             f"How sure: {len(own)} cycles ({int(own.sum())} flagged as unlike the others), "
             f"compared with {n_norm} people"

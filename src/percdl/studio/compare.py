@@ -13,7 +13,6 @@ import pandas as pd
 from scipy.stats import mannwhitneyu, wilcoxon
 
 from percdl.analysis import average_persons, measure_reliability
-from percdl.analysis.effects import invert_warps
 from percdl.estimators.summary import RATE
 from percdl.exceptions import InvalidParameterError
 from percdl.report.people import VARIATION, People
@@ -164,7 +163,7 @@ def measure_people(people: People, atom: int) -> pd.DataFrame:
         "variation of intervals (%)": 100 * rhythm["interval_cv"].to_numpy(float),
     }
     if found.warps.shape[2]:
-        own_time = np.median(invert_warps(found.warps[:, [atom]])[:, 0], axis=1)
+        own_time = np.median(found.own_times[:, atom], axis=1)
         ends = np.round(np.linspace(0, own_time.shape[1] - 1, N_PHASES + 1)).astype(int)
         for i, (start, stop) in enumerate(pairwise(ends)):
             part = f"{100 * i // N_PHASES} to {100 * (i + 1) // N_PHASES} %"

@@ -167,7 +167,7 @@ class Opened:
     def _make_curves(self, s: int) -> tuple[Curves, Curves]:
         people = self.ready()
         found, record = people.found, people.cohort[s]
-        events = found.events.iloc[people.rows_of[s]]
+        events = found.events.iloc[found.rows_of[s]]
         atoms = found.personal_dictionary[s : s + 1]
         (made,) = rebuild([record], events, np.nan_to_num(atoms), found.n_terms)
         return Curves(record.values), Curves(made)
@@ -185,7 +185,7 @@ class Opened:
                         f"{one} is no event: it needs an atom below {n_atoms}, and an onset and "
                         f"a length within the {end} samples of {subject}."
                     )
-            before = people.found.events.iloc[people.rows_of[s]]
+            before = people.found.events.iloc[people.found.rows_of[s]]
             table = self.corrections.save(subject, before, events)
             assert self.page is not None
             self.page["content"]["n_corrections"] = len(table)
