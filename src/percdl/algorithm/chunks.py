@@ -38,8 +38,8 @@ CACHED_SAMPLES = 2**16
 LARGE_CHUNK = 2048
 # Subjects that an accelerator searches at once have Jacobians of this number of entries at most.
 SEARCHED_ENTRIES = 2**26
-# Copying pieces to an accelerator in parallel is three times as fast as one large array. Each needs
-# memory that the device can read, which takes longer to get than to use: so few at a time.
+# Copying pieces to an accelerator in parallel is three times as fast as one large array. Few at a
+# time: each needs memory that the device can read, and to get it takes longer than to copy.
 PIECE_BYTES, PIECES_AT_ONCE = 2**23, 8
 
 
