@@ -47,14 +47,9 @@ _turn = threading.Lock()
 class Program:
     """A function that is compiled for each combination of shapes and static arguments.
 
-    Called within another program, it is part of that program.
-
-    Parameters
-    ----------
-    function : callable
-        Pure, takes arrays and static values by position, returns arrays.
-    static_argnames : tuple of str
-        Arguments that are constants of the program; hashable.
+    ``function`` is pure, takes arrays and static values by position, and returns arrays; the
+    arguments ``static_argnames`` are hashable constants of the program. Called within another
+    program, it is part of that program.
     """
 
     _all: list[Program] = []  # noqa: RUF012  (shared on purpose)
