@@ -15,9 +15,9 @@ from scipy.stats import norm
 from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape, fill, plan_chunks
 from percdl.algorithm.magnitude import choose_unit
 from percdl.estimators.personalization import Personalization, pad_rows
-from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort
 from percdl.signals.events import event_lengths
+from percdl.signals.tables import check_columns
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.cycles import (
     Cut,
@@ -109,11 +109,8 @@ def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Pe
 
     Subjects that are not among them, or have no cycle of the atom, are left out.
     """
-    missing = [name for name in ("subject", "onset_sample") if name not in events]
-    if missing:
-        raise InvalidParameterError(
-            f"The events have no column {missing[0]!r}, only {', '.join(map(str, events))}."
-        )
+    advice = "Pass a table such as `model.events_`."
+    check_columns("The events", events, ("subject", "onset_sample"), advice)
     table: Any = events.assign(
         subject=events["subject"].astype(str),
         atom=events["atom"] if "atom" in events else 0,
