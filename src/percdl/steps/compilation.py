@@ -12,11 +12,9 @@ import inspect
 import os
 import re
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import jax
@@ -241,30 +239,23 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterat
     if n_threads == 1 or not is_on_cpu():
         yield from map(function, items)
         return
-    todo, done = iter([*enumerate(items)]), SimpleQueue()
+    is_over = threading.Event()
 
-    def work() -> None:
+    def work(item: Any) -> Any:
+        if is_over.is_set():
+            return None
         try:
             with jax.enable_x64(double):  # a setting of each thread
-                for place, item in todo:
-                    done.put((place, function(item)))
-        except BaseException as error:
-            done.put((None, error))
+                return function(item)
+        except BaseException:
+            is_over.set()
+            raise
 
     with ThreadPoolExecutor(n_threads, "percdl-run") as threads:
-        for _ in range(n_threads):
-            threads.submit(work)
-        early = {}
         try:
-            for place in range(len(items)):
-                while place not in early:
-                    found, result = done.get()
-                    if found is None:
-                        raise result
-                    early[found] = result
-                yield early.pop(place)
+            yield from threads.map(work, items)
         finally:
-            deque(todo, maxlen=0)
+            is_over.set()
 
 
 def _in_turn(executable: Callable[..., Any]) -> Callable[..., Any]:
