@@ -12,9 +12,11 @@ import inspect
 import os
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 import jax
@@ -239,23 +241,31 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterat
     if n_threads == 1 or not is_on_cpu():
         yield from map(function, items)
         return
-    is_over = threading.Event()
+    # Not `ThreadPoolExecutor.map`: its futures make many calls on the host for each item.
+    todo, done = iter([*enumerate(items)]), SimpleQueue()
 
-    def work(item: Any) -> Any:
-        if is_over.is_set():
-            return None
+    def work() -> None:
         try:
             with jax.enable_x64(double):  # a setting of each thread
-                return function(item)
-        except BaseException:
-            is_over.set()
-            raise
+                for place, item in todo:
+                    done.put((place, function(item)))
+        except BaseException as error:
+            done.put((None, error))
 
     with ThreadPoolExecutor(n_threads, "percdl-run") as threads:
+        for _ in range(n_threads):
+            threads.submit(work)
+        early = {}
         try:
-            yield from threads.map(work, items)
+            for place in range(len(items)):
+                while place not in early:
+                    found, result = done.get()
+                    if found is None:
+                        raise result
+                    early[found] = result
+                yield early.pop(place)
         finally:
-            is_over.set()
+            deque(todo, maxlen=0)
 
 
 def _in_turn(executable: Callable[..., Any]) -> Callable[..., Any]:
