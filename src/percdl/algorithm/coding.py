@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
@@ -17,7 +16,7 @@ from percdl.steps.csc_l1 import L1Coder, encode_l1
 from percdl.steps.overlap import overlap_statistics, overlapping_statistics
 from percdl.steps.robust import encode_robustly
 from percdl.steps.statistics import core, segment_statistics
-from percdl.steps.types import Events, Signals, Statistics
+from percdl.steps.types import Events, Signals, Statistics, pick
 
 # Codes are refused only if they are worse by more than rounding, relative to the energy.
 ROUNDING = 1e-6
@@ -140,12 +139,8 @@ def accept(
     taken: Array, proposal: Coded, previous: Coded, before: Prepared, fitted: Fitted
 ) -> tuple[Coded, Array]:
     """Return accepted codes and parameters, else the old ones at their best amplitude."""
-
-    def pick(new, old):
-        return jnp.where(taken.reshape(-1, *[1] * (new.ndim - 1)), new, old)
-
     kept = keep(previous, before.amplitude, before.explained + before.price)
-    return jax.tree.map(pick, (proposal, fitted.params), (kept, before.params))
+    return pick(taken, (proposal, fitted.params), (kept, before.params))
 
 
 def keep(coded: Coded, amplitude: Array, explained: Array) -> Coded:

@@ -109,10 +109,7 @@ def _in_the_shell() -> dict[str, dict[str, Any]]:
 
 
 def _more_options() -> list[tuple[str, str, Any, Any, str]]:
-    """Return the options of the parts that are objects in Python.
-
-    These are: argument of the model, name, kind, default and meaning.
-    """
+    """Return argument of the model, name, kind, default and meaning of parts that are objects."""
     from percdl.parameters import Count, Duration, Noun
 
     time, text = Count | Duration, Annotated[str, Noun("text", "a text")]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 # A source whose name begins so is a stream of the lab streaming layer.
 LSL = "lsl:"
-_TABLES = (".csv", ".tsv", ".tab", ".txt")
 _UNUSED = ("metadata", "metadata_subject", "group", "subject")
 # Most samples of a chunk that are printed.
 MOST_SAMPLES = 10_000
@@ -154,12 +153,14 @@ def _only_source(source: DataOptions) -> str:
     for name in _UNUSED:
         if getattr(source, name) is not None:
             fail(f"{as_flag(name)} does not apply to one recording. Leave it out.")
-    names = source.data or []
+    from percdl.signals.formats import FORMATS
+
+    names, tables = source.data or [], FORMATS["csv"]
     if len(names) != 1:
         fail(f"percdl watch follows one file or stream, but {len(names)} were given.")
     path = Path(names[0])
-    if not names[0].startswith(LSL) and (path.is_dir() or path.suffix.lower() not in _TABLES):
-        fail(f"{path} is not a text table ({', '.join(_TABLES)}), the only kind that can grow.")
+    if not names[0].startswith(LSL) and (path.is_dir() or path.suffix.lower() not in tables):
+        fail(f"{path} is not a text table ({', '.join(tables)}), the only kind that can grow.")
     return names[0]
 
 

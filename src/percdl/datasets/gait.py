@@ -16,8 +16,8 @@ from jaxtyping import Int
 from percdl.datasets.downloads import find_dataset, read_source
 from percdl.exceptions import DatasetError, InvalidParameterError
 from percdl.signals import Cohort, Recording
-from percdl.signals.recording import abbreviate, as_names
-from percdl.signals.tables import reading
+from percdl.signals.recording import abbreviate
+from percdl.signals.tables import channel_map, reading
 
 Foot = Literal["left", "right"]
 Swings = Mapping[Foot, Int[np.ndarray, "n 2"]]
@@ -107,7 +107,7 @@ def load_gait(
     ...     load_gait(folder, subjects=[10]).cycles
     {'10-5': array([1])}
     """
-    names = channels if isinstance(channels, Mapping) else {x: x for x in as_names(channels)}
+    names = channel_map(channels) or {}
     if unknown := set(names) - set(CHANNELS):
         raise InvalidParameterError(
             f"`load_gait(channels=...)` asks for {min(unknown)!r}. Channels: "
@@ -127,7 +127,7 @@ def load_gait(
         )
     about: dict[str, dict[str, Any]] = {}
     recordings, swings = [], {}
-    shared = {"channels": [*names.values()], "units": [UNITS[name[1]] for name in names]}
+    shared: Any = {"channels": [*names.values()], "units": [UNITS[name[1]] for name in names]}
     for code in codes:
         person, _, trial = code.partition("-")
         with reading(folder / f"{code}.json", DatasetError):

@@ -219,7 +219,7 @@ def identify(cohort: AnyCohort) -> str:
     if cohort.corrections:
         digest.update(repr(cohort.corrections).encode())
     for recording in cohort:
-        digest.update(np.ascontiguousarray(recording.values).tobytes())
+        digest.update(recording.values.tobytes())
     return digest.hexdigest()
 
 
@@ -251,8 +251,7 @@ def pack_state(state: FitState, history: History, site: Arrays) -> tuple[dict[st
     """Return a fit between two rounds as JSON and arrays; ``site`` is the subjects' state."""
     content = {**vars(state), "reason": state.reason.value, "history": _lines(history)}
     arrays = content.pop("broadcast").to_arrays()
-    arrays = prefixed("broadcast/", arrays) | prefixed("site/", site)
-    return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    return content, prefixed("broadcast/", arrays) | prefixed("site/", site)
 
 
 def unpack_state(content: dict[str, Any], arrays: Arrays) -> tuple[FitState, History, Arrays]:
@@ -274,7 +273,7 @@ def _pack(moment: Moment) -> tuple[dict[str, Any], Arrays]:
         content["best"] = {"objective": best.objective, "reason": reason, "history": lines}
         arrays |= prefixed("best/", best.broadcast.to_arrays())
         arrays |= prefixed("results/", vars(best.results))
-    return content, {name: np.ascontiguousarray(value) for name, value in arrays.items()}
+    return content, arrays
 
 
 def _unpack(checkpoint: Checkpoint) -> Moment:

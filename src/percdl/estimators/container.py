@@ -36,6 +36,7 @@ def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None
     Only this account can read files of a federation.
     """
     text = json.dumps(content)
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {
         "format": kind,
         "schema": str(SCHEMA),
@@ -133,7 +134,7 @@ def checksum(arrays: Arrays, content: str) -> str:
         array = arrays[name]
         # Empty arrays of different shapes have the same bytes.
         digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(array.tobytes())
     return digest.hexdigest()
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 import pandas as pd
+from jaxtyping import Float
 from scipy.stats import norm
 
 from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape, fill, plan_chunks
 from percdl.algorithm.magnitude import choose_unit
-from percdl.estimators.personalization import Personalization
-from percdl.exceptions import InvalidParameterError
+from percdl.estimators.personalization import Personalization, pad_rows
 from percdl.signals import AnyCohort
 from percdl.signals.events import event_lengths
+from percdl.signals.tables import check_columns
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.cycles import (
     Cut,
@@ -49,27 +49,16 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True)
 class Cycles:
-    """The cycles of some recordings.
+    """The cycles of some recordings, one for each event of the persons ``found``.
 
-    Attributes
-    ----------
-    table : DataFrame
-        One row per event, see `PerCDL.cycles`.
-    own, covariance : array (E, q), array (E, q, q)
-        Log gain, shift and sines of the delay of each cycle, in samples of the atom, and their
-        posterior covariance.
-    price : array (K, q, q)
-        The inverse covariance of these numbers in the cohort.
-    found : Personalization
-        The persons.
-    sfreq, channels : float, tuple of str
-        Samples per second, and names of the channels.
+    The numbers of a cycle are its log gain, and shift and sines of its delay in samples of the
+    atom.
     """
 
-    table: pd.DataFrame
-    own: np.ndarray
-    covariance: np.ndarray
-    price: np.ndarray
+    table: pd.DataFrame  # one row per cycle, see `PerCDL.cycles`
+    own: Float[np.ndarray, "E q"]
+    covariance: Float[np.ndarray, "E q q"]  # a posteriori
+    price: Float[np.ndarray, "K q q"]  # the inverse covariance in the cohort
     found: Personalization
     sfreq: float
     channels: tuple[str, ...]
@@ -79,11 +68,6 @@ class Cycles:
         """Samples of the recording for each sample of the atom; 1 for cycles as long as it."""
         n_steps = self.found.dictionary.shape[1] - 1
         return (self.table["duration_seconds"].to_numpy() * self.sfreq - 1) / n_steps
-
-    @cached_property
-    def subject(self) -> np.ndarray:
-        """The position of each cycle's person."""
-        return pd.Index(self.found.subjects).get_indexer(self.table["subject"].to_numpy(str))
 
 
 def find_cycles(
@@ -125,11 +109,8 @@ def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Pe
 
     Subjects that are not among them, or have no cycle of the atom, are left out.
     """
-    missing = [name for name in ("subject", "onset_sample") if name not in events]
-    if missing:
-        raise InvalidParameterError(
-            f"The events have no column {missing[0]!r}, only {', '.join(map(str, events))}."
-        )
+    advice = "Pass a table such as `model.events_`."
+    check_columns("The events", events, ("subject", "onset_sample"), advice)
     table: Any = events.assign(
         subject=events["subject"].astype(str),
         atom=events["atom"] if "atom" in events else 0,
@@ -152,7 +133,7 @@ class Segments:
         self.found, self.cohort, self.events = found, cohort, found.events
         self.length = found.dictionary.shape[1]
         self.table = delay_table(self.length, n_sines).astype(found.dtype)
-        self.subject = pd.Index(found.subjects).get_indexer(self.events["subject"].to_numpy(str))
+        self.subject = found.positions
         self.atom = self.events["atom"].to_numpy(int)
         self.onset = self.events["onset_sample"].to_numpy(np.int32)
         self.duration = event_lengths(self.events, self.length).astype(float)
@@ -241,11 +222,6 @@ class Segments:
         for name, values in zip(names, numbers["own"][:, 1:].T, strict=False):
             table[name] = values * ((self.duration - 1) / (self.length - 1)) / second
         return table
-
-
-def pad_rows(x: np.ndarray, size: int) -> Any:
-    """Append rows of zeros, up to the size of a batch."""
-    return np.pad(x, ((0, size - len(x)), *((0, 0),) * (x.ndim - 1)))
 
 
 def judge_cycles(table: pd.DataFrame, left: np.ndarray) -> np.ndarray:

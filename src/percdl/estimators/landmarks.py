@@ -14,11 +14,12 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import norm
 
-from percdl.estimators.cycles import Cycles, Segments, pad_rows
-from percdl.estimators.personalization import Personalization
+from percdl.estimators.cycles import Cycles, Segments
+from percdl.estimators.personalization import Personalization, pad_rows
 from percdl.exceptions import InvalidParameterError
 from percdl.parameters import Nonnegative
 from percdl.signals import AnyCohort, as_any_cohort
+from percdl.signals.tables import check_columns
 from percdl.steps.cycles import local_gains, read_delay, straighten
 from percdl.steps.period import NORMAL_MAD
 
@@ -80,11 +81,7 @@ def make_marks(
             )
         return [Mark(name, atom, float(time), 0.0, channel)]
     needed = ["subject", "sample"] + ["label"] * (name is None)
-    missing = [column for column in needed if column not in time]
-    if missing:
-        raise InvalidParameterError(
-            f"The annotations have no column {missing[0]!r}, only {', '.join(map(str, time))}."
-        )
+    check_columns("The annotations", time, needed, "See `percdl.read_annotations`.")
     cycles, cohort = model._find_cycles(X), model.recordings_ if X is None else as_any_cohort(X)
     usual = average_cycles(cycles, cohort, atom)
     parts = [(name, time)] if name is not None else list(time.groupby("label"))
@@ -146,13 +143,13 @@ def _to_common(
     onset = cycles.table["onset_sample"].to_numpy(float)[chosen]
     # Subjects one after the other on one line.
     apart = 1 + max(onset.max(initial=0), sample.max(initial=0))
-    line = cycles.subject[chosen] * apart + onset
+    line = found.positions[chosen] * apart + onset
     order = np.argsort(line)
     before = np.searchsorted(line[order], subject * apart + sample, side="right") - 1
     event = order[np.maximum(before, 0)] if len(order) else np.zeros(0, int)
     if not len(event):
         return subject[:0], sample[:0]
-    mine = (before >= 0) & (cycles.subject[chosen[event]] == subject)
+    mine = (before >= 0) & (found.positions[chosen[event]] == subject)
     event, subject, sample = chosen[event[mine]], subject[mine], sample[mine]
     step = cycles.samples_per_step[event]
     time = (sample - cycles.table["onset_sample"].to_numpy(float)[event]) / step
@@ -160,20 +157,18 @@ def _to_common(
     event, subject, time = event[inside], subject[inside], time[inside]
     delay = read_delay(cycles.own[event], time, length)[0]
     personal = np.clip(time - delay - shift[subject], 0, length - 1)
-    warp = _warp_of(channel, cycles.channels, found)
-    return subject, _read_warps(found, atom, warp)[0](subject, personal)
+    return subject, _read_warps(cycles, atom, channel)[0](subject, personal)
 
 
-def _read_warps(found: Any, atom: int, warp: int | None) -> tuple[Any, Any]:
+def _read_warps(cycles: Cycles, atom: int, channel: str | None) -> tuple[Any, Any]:
     """Return functions from personal time to common time and back, of subjects, in samples.
 
     The second also returns the slope of the first there.
     """
-    length = found.dictionary.shape[1]
-    own = found.warps[:, atom]
-    warps = None
+    length, own = cycles.found.dictionary.shape[1], cycles.found.warps[:, atom]
+    which, warps = _warp_of(channel, cycles.channels, cycles.found), None
     if own.shape[1]:
-        warps = np.median(own, axis=1) if warp is None else own[:, warp]
+        warps = np.median(own, axis=1) if which is None else own[:, which]
 
     def forth(subject, time):
         if warps is None:
@@ -206,7 +201,7 @@ def personal_times(
     shifts = find_shifts(marks, cycles, cohort)
     times = np.full((len(marks), len(everyone)), np.nan)
     for row, mark, shift in zip(times, marks, shifts, strict=True):
-        back = _read_warps(found, mark.atom, _warp_of(mark.channel, cycles.channels, found))[1]
+        back = _read_warps(cycles, mark.atom, mark.channel)[1]
         own = (back(everyone, mark.time * sfreq)[0] + shift) / sfreq
         row[:] = np.where(found.n_activations[:, mark.atom] > 0, own, np.nan)
     return times
@@ -241,7 +236,7 @@ def find_landmarks(
         rows = cycles.table.iloc[events][["subject", "atom", "onset_sample"]]
         scale = cycles.samples_per_step[events]
         sample = rows["onset_sample"].to_numpy() + time * scale
-        present = _is_present(gain, error, cycles.subject[events], level)
+        present = _is_present(gain, error, cycles.found.positions[events], level)
         rows = rows.assign(
             landmark=mark.name,
             sample=np.where(present, sample, np.nan),
@@ -301,8 +296,8 @@ def average_cycles(cycles: Cycles, cohort: AnyCohort, atom: int) -> Float[np.nda
             parts = straighten(cut, segments.table, own)
         values, seen = (np.asarray(x)[: len(events)] for x in parts)
         values = values / segments.usual[events, None, None]
-        np.add.at(total, cycles.subject[events], values)
-        np.add.at(weight, cycles.subject[events], seen)
+        np.add.at(total, found.positions[events], values)
+        np.add.at(weight, found.positions[events], seen)
     return np.divide(total, weight, out=np.full_like(total, np.nan), where=weight > 0)
 
 
@@ -320,8 +315,8 @@ def match_mark(
     one = slice(None) if mark.channel is None else [cycles.channels.index(mark.channel)]
     reach = max(round(MATCH * length), 1)
     shifts, tau = np.arange(-reach, reach + 1), mark.time * cycles.sfreq
-    warp = _warp_of(mark.channel, cycles.channels, found)
-    start = np.nan_to_num(_read_warps(found, mark.atom, warp)[1](np.arange(len(usual)), tau)[0])
+    back = _read_warps(cycles, mark.atom, mark.channel)[1]
+    start = np.nan_to_num(back(np.arange(len(usual)), tau)[0])
     wave = _read_samples(found.dictionary[[mark.atom]][..., one], shifts[None] + tau)[0]
     times = start[:, None] + np.arange(-2 * reach, 2 * reach + 1)
     height = np.zeros((len(usual), len(shifts)))
@@ -377,12 +372,11 @@ def _carry(
     Solves ``t - delay_e(t) = psi_s^-1(tau) + shift_s``; the error is that of the delay (delta
     method) and of the annotations.
     """
-    found, length = cycles.found, cycles.found.dictionary.shape[1]
+    length = cycles.found.dictionary.shape[1]
     events = np.flatnonzero(cycles.table["atom"] == mark.atom)
-    warp = _warp_of(mark.channel, cycles.channels, found)
-    back = _read_warps(found, mark.atom, warp)[1]
-    goal, rise = back(cycles.subject[events], mark.time * cycles.sfreq)
-    goal = goal + shift[cycles.subject[events]]
+    subject = cycles.found.positions[events]
+    goal, rise = _read_warps(cycles, mark.atom, mark.channel)[1](subject, mark.time * cycles.sfreq)
+    goal = goal + shift[subject]
     own, time = cycles.own[events], goal
     for _ in range(N_NEWTON):
         delay, slope, _ = read_delay(own, time, length)

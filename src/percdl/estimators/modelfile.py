@@ -110,9 +110,9 @@ def save(model: BaseCDL, path: Any) -> None:
             tables[table][column] = values[column].astype(str).tolist() if kind == "text" else None
         values = values.get(column) if column else values
         if values is not None and kind != "text":
-            arrays[name] = np.ascontiguousarray(values)
+            arrays[name] = np.asarray(values)
     if model.prior_ is not None:
-        arrays["prior_"] = np.ascontiguousarray(model.prior_)
+        arrays["prior_"] = model.prior_
     content = {
         "model": type(model).__name__,
         "parameters": encode_parameters(model, arrays),
@@ -305,7 +305,7 @@ def _encode(name: str, value: Any, arrays: Arrays) -> Any:
     if name == "atom_length":
         return list(value)
     if is_list or isinstance(value, SupportsArray):
-        arrays[f"parameter/{name}"] = np.ascontiguousarray(value)
+        arrays[f"parameter/{name}"] = np.asarray(value)
         return {"array": f"parameter/{name}"}
     if name == "random_state":
         return None  # the results do not depend on the final state of a generator

@@ -15,7 +15,7 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.events import event_lengths
 from percdl.signals.reconstruction import read_dilated
-from percdl.steps.kinds import detrend
+from percdl.steps.kinds import detrend, free_variance
 from percdl.steps.period import NORMAL_MAD
 
 if TYPE_CHECKING:
@@ -81,10 +81,7 @@ def _sort_events(
     energy = (middle**2).sum(1)
     left = middle - products[pick, own, unmoved][:, None] * flat[own]
     error = (left**2).sum(1)
-    # Neighbouring residuals are correlated: count their effective number of dimensions.
-    spread = np.linalg.svd(left, compute_uv=False) ** 2
-    n_free = spread.sum() ** 2 / np.maximum((spread**2).sum(), 1e-300)
-    scale = np.maximum(np.median(error) / n_free, 1e-300)
+    scale = free_variance(left, error)
     share = np.bincount(own, minlength=len(present)) / len(rows)
     with np.errstate(divide="ignore", invalid="ignore"):
         chance = softmax(np.log(share) + gains / (2 * scale), axis=1)[pick, own]

@@ -165,10 +165,14 @@ def in_batches(program: Callable[..., Any], *people: np.ndarray) -> np.ndarray:
     results = []
     for start in range(0, max(1, len(people[0])), BATCH):
         some = [values[start : start + BATCH] for values in people]
-        n_missing = BATCH - len(some[0])
-        padded = [np.pad(x, ((0, n_missing), *((0, 0),) * (x.ndim - 1))) for x in some]
-        results.append(np.asarray(program(*padded), float)[: len(some[0])])
+        done = program(*(pad_rows(values, BATCH) for values in some))
+        results.append(np.asarray(done, float)[: len(some[0])])
     return np.concatenate(results)
+
+
+def pad_rows(x: np.ndarray, size: int) -> Any:
+    """Append rows of zeros, up to the size of a batch."""
+    return np.pad(x, ((0, size - len(x)), *((0, 0),) * (x.ndim - 1)))
 
 
 def explained_share(cohort: AnyCohort, found: Personalization) -> float:

@@ -170,11 +170,10 @@ def choose_penalty(
     """Return the penalty by BIC, or a ratio of the largest useful one."""
     atoms = normalize(dictionary).astype(settings.dtype)
     signals, _, unit = draw_sample(cohort, settings, rng)
+    problem = signals, atoms, settings.disjoint_coder
     if ratio is None:
-        price = penalties.choose_penalty(signals, atoms, settings.disjoint_coder)
-    else:
-        price = ratio * penalties.largest_penalty(signals, atoms, settings.disjoint_coder)
-    return price * unit * unit
+        return penalties.choose_penalty(*problem) * unit * unit
+    return ratio * float(penalties.largest_penalty(*problem)) * unit * unit
 
 
 def by_power(cohort: AnyCohort) -> np.ndarray:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
 from percdl.estimators.people import check_names, describe_people
-from percdl.estimators.suspects import KINDS
+from percdl.estimators.suspects import KINDS, name_suspects
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.events import usual_interval
 from percdl.signals.recording import abbreviate
@@ -252,10 +252,8 @@ def _describe_doubts(found: Any, cohort: AnyCohort | None) -> Iterator[Fact]:
     if len(empty):
         yield Fact("No cycle", f"{len(empty)} recordings: {abbreviate(empty, N_NAMED)}")
     suspects = found.suspects
-    for kind, rows in suspects.groupby("kind", sort=False) if suspects is not None else ():
-        pairs = zip(rows["subject"], rows["message"], strict=True)
-        who = [f"{subject or 'every recording'} ({message})" for subject, message in pairs]
-        yield Fact("Suspect", f"{KINDS[str(kind)].found}: {abbreviate(who, 2)}")
+    for kind, who in name_suspects(suspects, 2) if suspects is not None else ():
+        yield Fact("Suspect", f"{KINDS[kind].found}: {who}")
     if cohort is not None and len(found.events):
         table = find_cycles(found, cohort).table
         flagged = table.loc[table["flagged"], "subject"]

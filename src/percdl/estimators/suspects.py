@@ -183,13 +183,19 @@ def describe_suspects(table: pd.DataFrame, code: bool = True) -> dict[str, str]:
     ``code`` adds the advice in Python.
     """
     texts = {}
+    for kind, who in name_suspects(table, MOST_NAMED):
+        own = KINDS[kind]
+        advice = f"{own.advice} {own.code}".rstrip() if code else own.advice
+        texts[kind] = f"{own.found}: {who}. {advice}"
+    return texts
+
+
+def name_suspects(table: pd.DataFrame, most: int) -> Iterator[tuple[str, str]]:
+    """Yield the kinds of finding, each with the first few subjects and their messages."""
     for kind, rows in table.groupby("kind", sort=False):
         pairs = zip(rows["subject"], rows["message"], strict=True)
         who = [f"{subject or 'every recording'} ({message})" for subject, message in pairs]
-        own = KINDS[str(kind)]
-        advice = f"{own.advice} {own.code}".rstrip() if code else own.advice
-        texts[str(kind)] = f"{own.found}: {abbreviate(who, MOST_NAMED)}. {advice}"
-    return texts
+        yield str(kind), abbreviate(who, most)
 
 
 def warn_suspects(

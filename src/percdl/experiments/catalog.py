@@ -115,11 +115,10 @@ def write(entry: Entry, scale: Scale, result: Result, out: Path) -> Summary:
 
 def read(entry: Entry, out: Path) -> Summary | None:
     """Read the summary of a label, if it is there."""
-    if not entry.summary_in(out).is_file():
-        return None
-    content = json.loads(entry.summary_in(out).read_text(encoding="utf-8"))
-    content["lines"] = [Line(**line) for line in content["lines"]]
-    return Summary(**content | {"scale": Scale(content["scale"])})
+    from pydantic import TypeAdapter
+
+    path = entry.summary_in(out)
+    return TypeAdapter(Summary).validate_json(path.read_bytes()) if path.is_file() else None
 
 
 def finished(entry: Entry, scale: Scale, out: Path) -> Summary | None:

@@ -17,7 +17,7 @@ from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.signals.files import replace_file
 from percdl.signals.formats import file_subject, read_text_table
 from percdl.signals.recording import Correction, abbreviate
-from percdl.signals.tables import MISSING, reading
+from percdl.signals.tables import MISSING, check_columns, reading
 
 # The columns of a table of corrections; BIDS requires onset and duration first.
 CORRECTION_COLUMNS = ("onset", "duration", "trial_type", "action", "tolerance", "subject")
@@ -201,13 +201,8 @@ def _complete(
     corrections: pd.DataFrame, place: Any = lambda row: f"Row {row} of the corrections"
 ) -> pd.DataFrame:
     """Return a checked table with all columns; ``place`` names a row in errors."""
-    for name in ("subject", "onset"):
-        if name not in corrections:
-            raise InvalidParameterError(
-                f"The corrections have no column {name!r}, only "
-                f"{abbreviate(corrections.columns, 10) or 'none'}. They need subject and onset, "
-                f"and may have {', '.join(_OPTIONAL)}."
-            )
+    advice = f"They need subject and onset, and may have {', '.join(_OPTIONAL)}."
+    check_columns("The corrections", corrections, ("subject", "onset"), advice)
     missing = {name: value for name, value in _OPTIONAL.items() if name not in corrections}
     table: Any = corrections.assign(**missing)[list(CORRECTION_COLUMNS)].reset_index(drop=True)
     for name in _NUMBERS:

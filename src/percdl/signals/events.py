@@ -19,6 +19,7 @@ from percdl.exceptions import InvalidParameterError
 from percdl.signals.extras import hushed, require
 from percdl.signals.files import replace_file
 from percdl.signals.recording import Label
+from percdl.signals.tables import check_columns
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
 # Of the columns of BIDS event files.
@@ -242,12 +243,7 @@ def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def _check(events: pd.DataFrame, duration: float = 0.0) -> None:
     """Raise if a column is missing or a duration is not a number of seconds."""
-    missing = [name for name in COLUMNS if name not in events.columns]
-    if missing:
-        raise InvalidParameterError(
-            f"The events have no column {missing[0]!r}, only "
-            f"{', '.join(map(str, events.columns))}. Pass `model.events_`, or a frame like it."
-        )
+    check_columns("The events", events, COLUMNS, "Pass `model.events_`, or a frame like it.")
     if not 0 <= duration < np.inf:
         raise InvalidParameterError(
             f"duration={duration} must be a number of seconds. Pass "

@@ -176,6 +176,14 @@ def missing_column(place: str, name: str, columns: Iterable[object], what: str =
     return f"{place}: no {what} {name!r}, only {abbreviate(map(repr, known), shown=20)}. {hint}"
 
 
+def check_columns(what: str, table: pd.DataFrame, needed: Iterable[str], advice: str) -> None:
+    """Raise if a table that was passed lacks a column; ``what`` names its rows."""
+    for name in needed:
+        if name not in table:
+            known = abbreviate(table.columns, 10) or "none"
+            raise InvalidParameterError(f"{what} have no column {name!r}, only {known}. {advice}")
+
+
 def pick_signals(
     path: Path, labels: list[str], rates: list[float], channels: dict[str, str] | None
 ) -> tuple[list[int], list[str]]:

@@ -138,11 +138,7 @@ def _normal_gauge(
     spread: Float[np.ndarray, "*batch L"],
     mean_inverse: Float[np.ndarray, "*batch L"],
 ) -> Float[np.ndarray, "*batch L"]:
-    """Return the gauge of a population in which psi(t) is normal.
-
-    Takes the mean and the standard deviation of the warps and the mean of their inverses, all
-    in samples. Returns the mean warp plus the part that only the inverses show.
-    """
+    """Return the gauge if psi(t) is normal: the mean, plus what only the inverses show."""
     hidden = expected_inverse(mean, spread) - mean_inverse
     return mean + slow_enough(mean, hidden) * hidden
 

@@ -47,14 +47,9 @@ _turn = threading.Lock()
 class Program:
     """A function that is compiled for each combination of shapes and static arguments.
 
-    Called within another program, it is part of that program.
-
-    Parameters
-    ----------
-    function : callable
-        Pure, takes arrays and static values by position, returns arrays.
-    static_argnames : tuple of str
-        Arguments that are constants of the program; hashable.
+    ``function`` is pure, takes arrays and static values by position, and returns arrays; the
+    arguments ``static_argnames`` are hashable constants of the program. Called within another
+    program, it is part of that program.
     """
 
     _all: list[Program] = []  # noqa: RUF012  (shared on purpose)
@@ -246,6 +241,7 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterat
     if n_threads == 1 or not is_on_cpu():
         yield from map(function, items)
         return
+    # Not `ThreadPoolExecutor.map`: its futures make many calls on the host for each item.
     todo, done = iter([*enumerate(items)]), SimpleQueue()
 
     def work() -> None:

@@ -14,7 +14,7 @@ from percdl.signals.reconstruction import make_basis
 from percdl.steps.baseline import level_atoms, solve_baselines
 from percdl.steps.coders import L0Coder
 from percdl.steps.durations import dilate_atoms
-from percdl.steps.types import Events, Signals
+from percdl.steps.types import Events, Signals, pick
 from percdl.transforms.base import divide
 
 
@@ -47,8 +47,7 @@ def encode(
     if rules.polarity == "person":
         upright = choose(jnp.maximum(amplitude, 0))
         inverted = choose(jnp.minimum(amplitude, 0))
-        better = upright[1] >= inverted[1]
-        return jax.tree.map(lambda a, b: jnp.where(_along(better, a), a, b), upright, inverted)
+        return pick(upright[1] >= inverted[1], upright, inverted)
     return choose(jnp.maximum(amplitude, 0))
 
 
@@ -119,11 +118,6 @@ def by_length(pairs: tuple[tuple[int, int], ...], n_lengths: int) -> Int[np.ndar
     found = [[c for c, (_, d) in enumerate(pairs) if d == each] for each in range(n_lengths)]
     most = max(map(len, found))
     return np.array([own + own[:1] * (most - len(own)) for own in found])
-
-
-def _along(x: Array, like: Array) -> Array:
-    """Return a column of numbers that goes with the rows of an array."""
-    return x.reshape(-1, *[1] * (like.ndim - 1))
 
 
 def correlate(signals: Signals, atoms: Float[Array, "S_or_1 K L P"], shortest: int | None = None):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int
 
 from percdl.steps.coders import L1Coder
-from percdl.steps.types import Signals
+from percdl.steps.types import Signals, pick
 from percdl.transforms.base import divide
 
 # Rounding hides a duality gap of this many units in the last place of the energy.
@@ -83,33 +83,9 @@ def encode_l1(
     objective plus half the curvature times the squared length of the last move (Chambolle and
     Dossal, 2015).
 
-    Parameters
-    ----------
-    signals : Signals
-        The recordings.
-    atoms : array (S or 1, K, L, P)
-        The atoms.
-    penalty : array () or (S,)
-        For all recordings or per recording; see `largest_useful_penalty`.
-    signed : bool
-        Whether activations may be negative.
-    start : array (S, K, V) or None
-        Initial activations; None means zero.
-    n_steps : int
-        Maximum number of steps.
-    tolerance : float
-        Relative duality gap to reach.
-
-    Returns
-    -------
-    activations : array (S, K, V)
-        Zero beyond the last position, ``lengths - L``.
-    objective : array (S,)
-        Objective of each recording.
-
-    Notes
-    -----
-    Cost O(K N (P + log N)) per step, O((K + P) N log N + K P N) if samples are missing.
+    ``penalty`` is for all recordings or per recording, see `largest_useful_penalty`; ``start``
+    holds the initial activations, by default zero. At most ``n_steps`` steps are taken. Cost
+    O(K N (P + log N)) per step, O((K + P) N log N + K P N) if samples are missing.
     """
     problem = _pose(signals, atoms, penalty, signed)
     step = partial(_step, problem, 1 / _curvature(problem.atoms_hat))
@@ -124,8 +100,8 @@ def encode_l1(
         return (search.n_done < n_steps) & ~jnp.all(rests(search.now))
 
     def advance(search: Search):
-        moved = _choose(rests(search.now), search, step(search))
-        return moved._replace(n_done=search.n_done + 1)
+        now, before, pace = pick(rests(search.now), search[:3], step(search))
+        return Search(now, before, pace, search.n_done + 1)
 
     search = Search(first, first, jnp.ones_like(first.gap), jnp.asarray(0))
     last = jax.lax.while_loop(goes_on, advance, search).now
@@ -174,12 +150,12 @@ def _curvature(atoms_hat: Complex[Array, "S_or_1 K P F"]) -> Float[Array, "S_or_
     return jnp.where(largest > 0, largest, 1)
 
 
-def _step(problem: Problem, rate: Float[Array, "S_or_1 K 1"], search: Search) -> Search:
-    """Take a step of FISTA, and reset its momentum if it points uphill.
+def _step(problem: Problem, rate: Float[Array, "S_or_1 K 1"], search: Search):
+    """Return the next points and pace of FISTA; the momentum is reset if it points uphill.
 
     The correlation is linear in the activations, so momentum applies to it as well.
     """
-    now, before, pace, n_done = search
+    now, before, pace, _ = search
     next_pace = (1 + jnp.sqrt(1 + 4 * pace**2)) / 2
     momentum = ((pace - 1) / next_pace)[:, None, None]
     ahead = now.activations + momentum * (now.activations - before.activations)
@@ -189,7 +165,7 @@ def _step(problem: Problem, rate: Float[Array, "S_or_1 K 1"], search: Search) ->
     after = _look(problem, _allow(problem, shrunk))
     uphill = (ahead - after.activations) * (after.activations - now.activations) / rate
     next_pace = jnp.where(jnp.sum(uphill, axis=(1, 2)) > 0, 1, next_pace)
-    return Search(after, now, next_pace, n_done)
+    return after, now, next_pace
 
 
 def _allow(problem: Problem, activations: Float[Array, "S K V"]):
@@ -262,12 +238,3 @@ def _duality_gap(problem: Problem, activations, correlation, error) -> Float[Arr
     used = 2 * c[:, None, None] * activations * correlation
     slack = jnp.maximum(problem.penalty * jnp.abs(activations) - used, 0)
     return (1 - c) ** 2 * error + jnp.sum(slack, axis=(1, 2))
-
-
-def _choose(first: Bool[Array, " S"], one, other):
-    """Choose between two results per recording."""
-
-    def pick(a, b):
-        return jnp.where(first.reshape(-1, *[1] * (a.ndim - 1)), a, b) if a.ndim else b
-
-    return jax.tree.map(pick, one, other)

@@ -78,16 +78,8 @@ class Survivors:
 
     Arrays hold one entry per *end*, the number of samples after which an event has ended; the last
     entry is for all samples seen. ``last`` is the end of the last event of the best code so far (0
-    without events), and ``parent`` that of the event before the one that ends here.
-
-    Parameters
-    ----------
-    lengths, gap : tuple of int, int
-        Lengths of events in samples, increasing, and the least gap between them.
-    most_lag : int
-        Decisions are forced after this many samples.
-    block : int
-        Largest number of ends in a call of `advance`.
+    without events), and ``parent`` that of the event before the one that ends here. Decisions are
+    forced after ``most_lag`` samples, and a call of `advance` has at most ``block`` ends.
     """
 
     def __init__(self, lengths: tuple[int, ...], gap: int, most_lag: int, block: int):

@@ -28,11 +28,10 @@ from percdl.steps.ipu import (
     DAMPING_RANGE,
     DAMPING_START,
     DAMPING_UP,
-    pick,
     solve_positive,
 )
 from percdl.steps.prior import GUESS_WEIGHT, sine_table
-from percdl.steps.types import Signals
+from percdl.steps.types import Signals, pick
 from percdl.transforms import interpolation as interp
 from percdl.transforms.base import divide
 
@@ -195,9 +194,7 @@ def _fit(cut: Cut, table, price, own, n_steps: int) -> FittedCycles:
         trial = _reach(cut, table, _keep_increasing(best.own + step, table.shape[1]))
         better = cost(trial, noise) <= cost(best, noise) * (1 + ROUNDING * eps)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
-        return jax.tree.map(partial(pick, better), trial, best), jnp.clip(
-            damping * factor, *DAMPING_RANGE
-        )
+        return pick(better, trial, best), jnp.clip(damping * factor, *DAMPING_RANGE)
 
     start = _reach(cut, table, own), jnp.full(len(own), DAMPING_START, own.dtype)
     best, _ = jax.lax.fori_loop(0, n_steps, advance, start)

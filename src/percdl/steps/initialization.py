@@ -22,6 +22,7 @@ from percdl.steps.baseline import level_atoms, window_energy
 from percdl.steps.coders import SizedCoder
 from percdl.steps.compilation import program
 from percdl.steps.csc import L0Coder, encode
+from percdl.steps.dictionary import normalize
 from percdl.steps.types import Signals
 from percdl.transforms.base import divide
 
@@ -121,7 +122,7 @@ def draw_shapes(
         wave = gaussian_filter1d(rng.standard_normal(atom_length + 2 * reach), width)
         wave = wave[reach:-reach] - wave[reach:-reach].mean()
         shape[:] = (wave * fade)[:, None] * rng.standard_normal(n_channels)
-    return shapes / np.sqrt((shapes**2).sum((1, 2), keepdims=True))
+    return normalize(shapes)
 
 
 def propose_windows(
@@ -167,9 +168,7 @@ def cut_segments(
         segments = np.stack(
             [read_dilated(n, atom_length) @ values[r, t : t + n] for r, t, n in cuts]
         ).astype(values.dtype)
-    segments = level(segments, n_terms)
-    norm = np.sqrt((segments**2).sum((1, 2), keepdims=True))
-    return np.divide(segments, norm, out=np.zeros_like(segments), where=norm > 0)
+    return normalize(level(segments, n_terms))
 
 
 def _windows_around(window: np.ndarray, signals: Signals, atom_length: int) -> np.ndarray:

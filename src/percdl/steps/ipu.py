@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import optax
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.prior import (
@@ -19,6 +19,7 @@ from percdl.steps.prior import (
     sine_projection,
     sine_table,
 )
+from percdl.steps.types import pick
 from percdl.transforms.base import Atom, Point, Transform, WarpTransform, divide
 
 # Levenberg-Marquardt damping, relative to the mean curvature: its start, its growth after a
@@ -183,7 +184,7 @@ def gauss_newton(
         reached = reach(trial)
         better = active & ((turn == 0) | (reached.explained > best.explained))
         settled = better & (reached.explained <= (1 + tolerance) * best.explained) & (turn > 0)
-        best = jax.tree.map(partial(pick, better), reached, best)
+        best = pick(better, reached, best)
         factor = jnp.where(better, DAMPING_DOWN, DAMPING_UP)
         damping = jnp.where(turn == 0, damping, jnp.clip(damping * factor, *DAMPING_RANGE))
         # A refused step only raises the damping. Each subject stops by itself, so the
@@ -237,11 +238,6 @@ def _reach(transform: Transform, atom: Atom, moment, weight, prior, params) -> _
     tangent, explained = _touch(point, directions, moment, weight)
     price = total_price(transform, params, atom, prior)
     return _Reached(params, point.details, tangent, explained - price)
-
-
-def pick(which: Bool[Array, " B"], new: Array, old: Array) -> Array:
-    """Return the rows of ``new`` where ``which``, and those of ``old`` elsewhere."""
-    return jnp.where(which.reshape(-1, *[1] * (new.ndim - 1)), new, old)
 
 
 def _touch(point: Point, directions, moment, weight) -> tuple[Tangent, Float[Array, " B"]]:

@@ -25,44 +25,37 @@ ALIKE = 0.9
 
 
 class Sorted(NamedTuple):
-    """Segments by kind; the first kind has most of them.
-
-    Attributes
-    ----------
-    kind, shift : array (E,)
-        The kind of each segment, and how many samples later it is than the middle position.
-    means : array (K, L, P)
-        The mean of each kind, without a straight line.
-    errors : array (E, K)
-        Squared distance to each mean, at the best shift.
-    aligned : array (E, L, P)
-        The segments at their shifts, without a straight line.
-    """
+    """Segments by kind, without their straight lines; the first kind has most of them."""
 
     kind: Int[np.ndarray, " E"]
-    shift: Int[np.ndarray, " E"]
-    means: Float[np.ndarray, "K L P"]
-    errors: Float[np.ndarray, "E K"]
-    aligned: Float[np.ndarray, "E L P"]
+    shift: Int[np.ndarray, " E"]  # samples after the middle position
+    means: Float[np.ndarray, "K L P"]  # of each kind
+    errors: Float[np.ndarray, "E K"]  # squared distance to each mean, at the best shift
+    aligned: Float[np.ndarray, "E L P"]  # the segments at their shifts
 
     @property
     def probabilities(self) -> Float[np.ndarray, "E K"]:
-        """Posterior probabilities of the kinds, for Gaussian noise as large as the residuals.
-
-        Residuals of neighbouring samples are correlated, so the effective number of dimensions
-        replaces the number of samples.
-        """
+        """Posterior probabilities of the kinds, for Gaussian noise as large as the residuals."""
         n_kinds = len(self.means)
         if n_kinds == 1:
             return np.ones((len(self.kind), 1))
         own = self.errors[np.arange(len(self.kind)), self.kind]
         residual = (self.aligned - self.means[self.kind]).reshape(len(own), -1)
-        spread = np.linalg.svd(residual, compute_uv=False) ** 2
-        n_free = spread.sum() ** 2 / np.maximum((spread**2).sum(), 1e-300)
-        scale = np.maximum(np.median(own) / n_free, 1e-300)
+        scale = free_variance(residual, own)
         share = np.bincount(self.kind, minlength=n_kinds) / len(own)
         with np.errstate(divide="ignore"):
             return softmax(np.log(share) - self.errors / (2 * scale), axis=1)
+
+
+def free_variance(residuals: Float[np.ndarray, "E n"], squares: Float[np.ndarray, " E"]) -> float:
+    """Return the variance of independent residuals, given their sum of squares in each segment.
+
+    Neighbouring residuals are correlated: the sums are divided by the effective number of
+    dimensions, not by the number of samples.
+    """
+    spread = np.linalg.svd(residuals, compute_uv=False) ** 2
+    n_free = spread.sum() ** 2 / np.maximum((spread**2).sum(), 1e-300)
+    return np.maximum(np.median(squares) / n_free, 1e-300)
 
 
 def detrend(segments: Float[np.ndarray, "*E L P"]) -> Float[np.ndarray, "*E L P"]:

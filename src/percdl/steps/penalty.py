@@ -33,7 +33,7 @@ def choose_penalty(
     lengths = np.asarray(signals.lengths)
     n_positions = np.median(lengths[lengths >= length]) - length + 1
     unknowns = 2 * np.log(n_atoms * n_positions) + np.log(length * n_channels)
-    least = LEAST_RATIO * largest_penalty(signals, dictionary, rules)
+    least = LEAST_RATIO * float(largest_penalty(signals, dictionary, rules))
     return max(float(noise_variance(signals, dictionary, rules) * unknowns), least)
 
 
@@ -79,13 +79,6 @@ def _explain(segments: np.ndarray, amplitudes: np.ndarray, atom: np.ndarray) -> 
     return scale * atom
 
 
-def largest_penalty(
-    signals: Signals, dictionary: Float[np.ndarray, "K L P"], rules: L0Coder
-) -> float:
-    """Return the largest penalty with an activation: the energy that the best one explains."""
-    return float(_largest_gain(signals, dictionary, rules))
-
-
 @partial(program, static_argnames=("rules",))
 def _code_at_no_price(signals: Signals, dictionary, rules: L0Coder) -> tuple[Events, Array]:
     """Return events, and the recordings without their baselines."""
@@ -97,7 +90,8 @@ def _code_at_no_price(signals: Signals, dictionary, rules: L0Coder) -> tuple[Eve
 
 
 @partial(program, static_argnames=("rules",))
-def _largest_gain(signals: Signals, dictionary, rules: L0Coder):
+def largest_penalty(signals: Signals, dictionary, rules: L0Coder):
+    """Return the largest penalty with an activation: the energy that the best one explains."""
     projection, norm = explain(signals, dictionary[None], rules)
     if not rules.signed and rules.polarity == "common":
         projection = jnp.maximum(projection, 0)

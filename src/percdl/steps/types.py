@@ -1,50 +1,33 @@
-"""Types that the steps exchange: signals, events and statistics of a chunk of subjects."""
+"""Signals, events and statistics of a chunk of subjects, which the steps exchange."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Bool, Complex, Float, Int
 
 
 class Pins(NamedTuple):
-    """Constraints on the codes of recordings, see `percdl.algorithm.pins`.
+    """Constraints on the codes of recordings, see `percdl.algorithm.pins`."""
 
-    Attributes
-    ----------
-    allowed : array (S, C, V)
-        Where an activation of each choice of atom and length may begin.
-    covered : array (S, N)
-        Samples that an activation has to cover.
-    """
-
-    allowed: Bool[Array, "S C V"]
-    covered: Bool[Array, "S N"]
+    allowed: Bool[Array, "S C V"]  # where an activation of each atom and length may begin
+    covered: Bool[Array, "S N"]  # samples that an activation has to cover
 
 
 class Signals(NamedTuple):
     """A chunk of recordings, padded with zeros at the end to a common length N.
 
-    Attributes
-    ----------
-    values : array (S, N, P)
-        Samples; zero where missing or beyond the end.
-    lengths : array (S,)
-        Number of samples of each recording (0 for a row that only fills the chunk).
-    observed : array (S, N, Q) or None
-        One where observed, zero where missing, with Q = 1 (all channels alike) or Q = P.
-        None when nothing is missing.
-    spectrum : array (S, P, N // 2 + 1), optional
-        Fourier transforms of the values, if there is room to keep them between rounds.
-    pins : Pins, optional
-        Constraints on the codes, if there are corrections.
+    ``observed`` is one where a sample was observed and zero elsewhere, with Q = 1 (all channels
+    alike) or Q = P; None if nothing is missing.
     """
 
-    values: Float[Array, "S N P"]
-    lengths: Int[Array, " S"]
+    values: Float[Array, "S N P"]  # zero where missing or beyond the end
+    lengths: Int[Array, " S"]  # in samples; 0 for a row that only fills the chunk
     observed: Float[Array, "S N Q"] | None
-    spectrum: Complex[Array, "S P F"] | None = None
-    pins: Pins | None = None
+    spectrum: Complex[Array, "S P F"] | None = None  # of the values, if there is room to keep it
+    pins: Pins | None = None  # if there are corrections
 
 
 class Events(NamedTuple):
@@ -65,17 +48,17 @@ class Statistics(NamedTuple):
     The window extends R samples beyond the atom on both sides, so that IPU can compute the
     statistics for earlier or later onsets. Samples of the margins that belong to another
     activation, or to no recording, count as missing.
-
-    Attributes
-    ----------
-    moment : array (S, K, L + 2R, P)
-        ``m = sum_j z_j y_j``.
-    weight : array (S, K, L + 2R, Q)
-        ``w = sum_j z_j^2`` over the observed samples.
-    count : array (S, K)
-        Number of activations.
     """
 
-    moment: Float[Array, "S K Lw P"]
-    weight: Float[Array, "S K Lw Q"]
-    count: Int[Array, "S K"]
+    moment: Float[Array, "S K Lw P"]  # m = sum_j z_j y_j
+    weight: Float[Array, "S K Lw Q"]  # w = sum_j z_j^2, over the observed samples
+    count: Int[Array, "S K"]  # number of activations
+
+
+def pick(which: Bool[Array, " S"], new: Any, old: Any) -> Any:
+    """Return the rows of the arrays in ``new`` where ``which``, and those in ``old`` elsewhere."""
+
+    def pick_rows(a: Array, b: Array) -> Array:
+        return jnp.where(which.reshape(-1, *[1] * (a.ndim - 1)), a, b)
+
+    return jax.tree.map(pick_rows, new, old)

@@ -68,20 +68,11 @@ class Point(NamedTuple):
     ``d value[l, p] / d step[c, m] = slope[l, p] * directions[c, m, l]`` where ``c`` is the warp
     of channel ``p`` (`WarpTransform.n_warps`). Other transforms have slope 1 and directions for
     each of the L P entries of the atom.
-
-    Attributes
-    ----------
-    value : array (..., L, P)
-        The personal atom ``f(phi, a)``.
-    slope : array (..., L, P)
-        Derivative of the atom along time, per sample, at the warped times; or ones.
-    details : tuple of arrays (...)
-        Values that `Transform.directions` uses.
     """
 
-    value: Atoms
-    slope: Atoms
-    details: tuple[Array, ...]
+    value: Atoms  # the personal atom, f(phi, a)
+    slope: Atoms  # of the atom along time, per sample, at the warped times; or ones
+    details: tuple[Array, ...]  # values that `Transform.directions` uses
 
 
 class Transform(ABC):
