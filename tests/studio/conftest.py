@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -38,15 +39,26 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def studio(folder):
-    """The address of a studio, with its token."""
-    made = make_studio(folder)
-    server, address = listen(made, 0)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield address
-    server.stop()
-    thread.join(20)
+def serve():
+    """A context that serves a folder and gives the address, with its token."""
+
+    @contextmanager
+    def serving(folder):
+        server, address = listen(make_studio(folder), 0)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        yield address
+        server.stop()
+        thread.join(20)
+
+    return serving
+
+
+@pytest.fixture(scope="session")
+def studio(folder, serve):
+    """The address of a studio in the folder."""
+    with serve(folder) as address:
+        yield address
 
 
 @pytest.fixture

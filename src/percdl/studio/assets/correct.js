@@ -144,14 +144,16 @@ function listenToCorrections() {
     edits[name](selectedEvent());
   });
   const place = element("signal");
-  let down = null;
+  let [down, up] = [null, null];
   place.addEventListener("pointerdown", (pointer) => (down = pointer), true);
-  place.addEventListener("click", (pointer) => {
+  window.addEventListener("pointerup", (pointer) => (up = pointer), true);
+  place.addEventListener("click", ({ target }) => {
     const began = down;
-    down = null; // the chart sends a click of its own before that of the browser
+    down = null; // the chart sends a click of its own, without a place, before that of the browser
     // A drag zooms; only a click without a way counts.
-    if (!began || Math.abs(pointer.clientX - began.clientX) > 3 || pointer.target.closest(".modebar, .legend")) return;
-    const at = timeAt(place, pointer);
+    const isClick = began && Math.abs(up.clientX - began.clientX) <= (began.pointerType === "mouse" ? 3 : 12);
+    if (!isClick || target.closest(".modebar, .legend")) return;
+    const at = timeAt(place, began);
     setTimeout(() => clickAt(at)); // after both, which close messages
   }, true);
   showEvent();
