@@ -76,12 +76,12 @@ def visit(chromium, studio):
     """Open a page of the studio; no visit may complain or ask for anything outside."""
     opened = []
 
-    def open_page(path: str = "", **window) -> Visit:
+    def open_page(path: str = "", address: str = studio, **window) -> Visit:
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 1000}, **window})
         seen = Visit(context.new_page())
         seen.page.set_default_timeout(120_000)
         opened.append((context, seen))
-        seen.page.goto(studio + path)
+        seen.page.goto(address + path)
         seen.page.wait_for_selector("html[data-ready=yes]")
         return seen
 
