@@ -157,6 +157,39 @@ def test_from_files_to_an_exported_model(visit, folder, kind):
     seen.keep(f"studio_{name}")
 
 
+def test_keys_move_by_ten_samples_and_name_the_atom(visit, folder):
+    page = visit("&model=walks.percdl").page
+    page.wait_for_selector("#people tbody tr")
+    page.wait_for_selector("html[data-ready=yes]")
+    events = load(folder / "walks.percdl").events_
+    events["room"] = events.groupby("subject")["onset_sample"].diff() - 16
+    event = events[events["room"] >= 10].iloc[0]
+    at = (events.loc[events["subject"] == event["subject"], "onset_sample"]).tolist()
+    page.fill("#search", event["subject"])
+    page.locator("#people tbody tr").first.click()
+    page.wait_for_function(
+        "who => document.getElementById('who').textContent === who", arg=event["subject"]
+    )
+    page.focus("#signal-frame")
+    for key in ("p",) * (len(at) + 1) + ("n",) * at.index(event["onset_sample"]):
+        page.keyboard.press(key)
+    view = page.inner_text("#range")
+    # Its own digit changes nothing, and the other relabels it.
+    keys = ("Shift+ArrowLeft", f"{event['atom'] + 1}", f"{2 - event['atom']}")
+    for key in keys:
+        page.keyboard.press(key)
+    assert page.inner_text("#range") == view
+    file = folder / "walks.corrections.tsv"
+    page.click("[data-export=personalize]")  # after all is saved
+    page.wait_for_selector("#written a")
+    kept = read_corrections(file).query("action == 'keep'")
+    np.testing.assert_allclose(kept["onset"], (event["onset_sample"] - 10) / 50)
+    assert kept["trial_type"].tolist() == [f"atom{1 - event['atom']}"]
+    for _ in range(2):
+        page.click("[data-edit=undo]")
+    page.wait_for_function("() => document.getElementById('refit').disabled")
+
+
 @pytest.fixture
 def nameless(folder):
     """A model that does not name its recordings."""
