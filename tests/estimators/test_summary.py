@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 from small_models import NAMES, make, spaced_cohort
 
-from percdl import Compose, Gain, PerCDL, Rotation, load
+from percdl import Cohort, Compose, Gain, PerCDL, Rotation, load
 from percdl.estimators.people import describe_people
 from percdl.estimators.summary import WIDTH, describe_choices, describe_model
 from percdl.exceptions import NoActivationWarning
@@ -52,6 +52,23 @@ def test_all_forms_say_the_same(summary):
             for name, text, _ in facts:
                 assert name in said
                 assert text in said.replace("&quot;", '"')
+
+
+def test_control_characters_in_names_are_escaped():
+    odd = "\x1b]0;title\x07\x1b[2J\u202e<b>"
+    arrays = [walk.values for walk in spaced_cohort(0)]
+    cohort = Cohort.from_arrays(
+        arrays, sfreq=50, channels=[odd], units=odd, subjects=[f"{odd}{i}" for i in range(4)],
+        groups=[odd] * 4
+    )  # fmt: skip
+    model = make("PopCDL").fit(cohort).name_atoms([odd, "plain"])
+    summary = model.summary()
+    console = Console(file=StringIO(), width=200)
+    console.print(summary)
+    for form in (str(summary), console.file.getvalue(), summary._repr_html_()):
+        assert not {*odd[0], "\x07", "\u202e"} & {*form}
+        assert "\\x1b]0;title" in form
+    assert "<b>" not in summary._repr_html_()
 
 
 def test_it_fits_on_one_screen(summary):

@@ -1,6 +1,8 @@
 """Pages that everyone can use: axe-core, keyboard, narrow screens, dark mode, paper."""
 
 import re
+import unicodedata
+import zlib
 
 import numpy as np
 import pytest
@@ -54,6 +56,75 @@ def test_the_page_of_a_person_is_one_sheet_of_paper(chromium, person_page):
     printed = page.pdf(prefer_css_page_size=True)
     page.close()
     assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
+
+
+def objects_of(printed):
+    """Return the objects of a PDF of Chromium by number, as text, with their streams."""
+    found = {}
+    for number, content in re.findall(rb"(\d+) 0 obj\n(.*?)\nendobj", printed, re.DOTALL):
+        head, _, stream = content.partition(b"stream\n")
+        text = b"" if b"FlateDecode" not in head else zlib.decompressobj().decompress(stream)
+        found[int(number)] = (head + text).decode("latin-1")
+    return found
+
+
+def glyphs_of(table):
+    """Return the characters of the glyphs of a font, by their numbers."""
+    signs, rows = {}, r"^<(\w{4})> (?:<(\w{4})> )?<(\w+)>$"
+    for low, high, start in re.findall(rows, table, re.MULTILINE):
+        first = bytes.fromhex(start).decode("utf-16-be")
+        for i in range(int(high or low, 16) - int(low, 16) + 1):
+            signs[int(low, 16) + i] = first[:-1] + chr(ord(first[-1]) + i)
+    return signs
+
+
+def drawing_of(objects):
+    """Return what draws the only page."""
+    (drawn,) = (text for text in objects.values() if "\nBT\n" in text)
+    return drawn
+
+
+def text_of(printed):
+    """Return the text of a PDF of Chromium in the order of its drawing, without spaces."""
+    objects = objects_of(printed)
+    fonts = {}
+    for page in objects.values():
+        for name, number in re.findall(r"/(F\d+) (\d+) 0 R", page):
+            table = re.search(r"/ToUnicode (\d+)", objects[int(number)])
+            fonts[name] = glyphs_of(objects[int(table[1])]) if table else {}
+    text, font = "", {}
+    for name, glyphs in re.findall(r"/(F\d+) [\d.]+ Tf|<(\w+)> Tj", drawing_of(objects)):
+        font = fonts[name] if name else font
+        text += "".join(font[int(code, 16)] for code in re.findall("....", glyphs))
+    return joined(text)
+
+
+def joined(text):
+    """Return text without spaces and ligatures."""
+    return "".join(unicodedata.normalize("NFKC", text).split())
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_on_paper_a_person_is_first_described_in_words(chromium, person_page, scheme):
+    page = chromium.new_page(color_scheme=scheme, viewport={"width": 703, "height": 1030})
+    page.goto(person_page.as_uri())
+    sentences, numbers = (
+        [joined(text) for text in page.locator(one).all_inner_texts()]
+        for one in (".first li", "table.numbers th, table.numbers td")
+    )
+    printed = page.pdf(prefer_css_page_size=True, print_background=True)
+    text = text_of(printed)
+    assert len(sentences) > 1
+    assert text.index(sentences[0]) < text.index("Pictures") < text.index("Numbers")
+    assert [one for one in numbers if one not in text] == []
+    paint = re.search(r"([\d.]+ [\d.]+ [\d.]+) rg\n", drawing_of(objects_of(printed)))
+    assert paint[1] == "1 1 1"  # the page is drawn first
+    page.emulate_media(media="print")  # A4 between its margins is as wide as the window
+    ends = page.locator("th, td, img, li, p").evaluate_all(
+        "parts => parts.map((part) => part.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= 703
+    page.close()
 
 
 def test_the_page_of_a_person_is_about_one(person_page, model150):

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -38,15 +39,26 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def studio(folder):
-    """The address of a studio, with its token."""
-    made = make_studio(folder)
-    server, address = listen(made, 0)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield address
-    server.stop()
-    thread.join(20)
+def serve():
+    """A context that serves a folder and gives the address, with its token."""
+
+    @contextmanager
+    def serving(folder):
+        server, address = listen(make_studio(folder), 0)
+        thread = threading.Thread(target=server.run, daemon=True)
+        thread.start()
+        yield address
+        server.stop()
+        thread.join(20)
+
+    return serving
+
+
+@pytest.fixture(scope="session")
+def studio(folder, serve):
+    """The address of a studio in the folder."""
+    with serve(folder) as address:
+        yield address
 
 
 @pytest.fixture
@@ -64,12 +76,12 @@ def visit(chromium, studio):
     """Open a page of the studio; no visit may complain or ask for anything outside."""
     opened = []
 
-    def open_page(path: str = "", **window) -> Visit:
+    def open_page(path: str = "", address: str = studio, **window) -> Visit:
         context = chromium.new_context(**{"viewport": {"width": 1280, "height": 1000}, **window})
         seen = Visit(context.new_page())
         seen.page.set_default_timeout(120_000)
         opened.append((context, seen))
-        seen.page.goto(studio + path)
+        seen.page.goto(address + path)
         seen.page.wait_for_selector("html[data-ready=yes]")
         return seen
 

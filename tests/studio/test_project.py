@@ -17,7 +17,7 @@ from percdl import load
 from percdl.cli.studio_command import make_studio
 from percdl.report.packing import envelope
 from percdl.signals import find_corrections, read_corrections
-from percdl.signals.from_files import find_recordings
+from percdl.signals.from_files import find_files, find_recordings
 from percdl.studio.corrections import Corrections
 from percdl.studio.opened import RUN, Curves
 from percdl.studio.project import spectrum
@@ -293,3 +293,24 @@ def test_a_fit_that_was_continued_is_repeated_as_a_whole(folder):
     whole = project.make_arguments("fit", fit)
     assert {*whole} <= {*shlex.split(line, comments=True)}
     assert "resume" not in line
+
+
+def test_thousands_of_files_are_named_by_a_pattern_of_their_folder(tmp_path):
+    for folder in ("all", "some", "odd[1]"):
+        (tmp_path / folder).mkdir()
+        for i in range(1200):
+            (tmp_path / folder / f"recording{i:04d}.csv").touch()
+    project = make_studio(tmp_path).project
+    chosen = sorted(
+        file.relative_to(tmp_path).as_posix()
+        for file in tmp_path.rglob("*.csv")
+        if file.name != "recording0007.csv" or file.parent.name != "some"
+    )
+    command = project.make_arguments("fit", {"data": chosen})
+    places = command[command.index("--") + 1 :]
+    assert "all/*.csv" in places
+    assert "some/*.csv" not in places  # one of its files was left out
+    found = find_files([str(tmp_path / place) for place in places], (".csv",))
+    assert [file.relative_to(tmp_path).as_posix() for file in found] == chosen
+    few = chosen[:3]
+    assert project.make_arguments("fit", {"data": few})[-3:] == few

@@ -25,10 +25,10 @@ from percdl.cli.output import (
     prepare_folder,
     require_packages,
     to_json,
-    visible,
     write_table,
     writing,
 )
+from percdl.signals.recording import visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,6 @@ import tempfile
 import threading
 import time
 import traceback
-import unicodedata
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from percdl.exceptions import PerCDLError
+from percdl.signals.recording import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,9 +31,6 @@ INTERNAL, REFUSED, NOTHING_FOUND, INTERRUPTED = 1, 2, 3, 130
 Report = Callable[[str, int, float], None]
 # Without `logging_to`, nothing is logged.
 LOG = logging.getLogger("percdl")
-# Unicode's categories of characters that are not shown, and its changes of direction.
-CONTROLS = {"Cc", "Cs", "Co", "Cn"}
-TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 LOG.addHandler(logging.NullHandler())
 LOG_BYTES, LOG_FILES = 10**7, 5
 
@@ -118,19 +115,6 @@ class Output:
             )
 
         yield write
-
-
-def visible(text: str) -> str:
-    """Return text in which control characters are escaped: names of others may contain them.
-
-    So are those that change the direction of writing: a name could look like another with them.
-    """
-    return "".join(ascii(c)[1:-1] if _is_control(c) else c for c in text)
-
-
-def _is_control(character: str) -> bool:
-    kind, direction = unicodedata.category(character), unicodedata.bidirectional(character)
-    return (kind in CONTROLS and character not in "\n\t") or direction in TURNS
 
 
 class CommandError(PerCDLError):

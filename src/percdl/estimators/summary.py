@@ -16,7 +16,7 @@ from percdl.estimators.people import check_names, describe_people
 from percdl.estimators.suspects import KINDS, name_suspects
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.events import usual_interval
-from percdl.signals.recording import abbreviate
+from percdl.signals.recording import abbreviate, visible
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -129,8 +129,9 @@ def summarize(model: Described, X: Any = None, *, quick: bool = False) -> Summar
             Fact("Keep", 'model.save("model.percdl")'),
         ],
     }
+    shown = {k: [Fact(*map(visible, fact)) for fact in own] for k, own in sections.items()}
     n_people = count(len(found.subjects), "recording")
-    return Summary(f"{type(model).__name__} of {n_people}", sections)
+    return Summary(f"{type(model).__name__} of {n_people}", shown)
 
 
 def count(number: int, noun: str) -> str:

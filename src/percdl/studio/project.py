@@ -13,7 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from itertools import islice
+from glob import glob
+from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,6 +47,8 @@ OF_PEOPLE = ("person", "reference")
 OF_COMMANDS = (
     "model", "name", "at", "atom", "channel", "about", "learn", "samples", *OF_PEOPLE, *PATHS
 )  # fmt: skip
+# Most characters of the files of a command; Windows allows 32,767 for a command.
+MOST_CHARACTERS = 30_000
 # Messages of a command that are kept for pages that ask late.
 N_MESSAGES = 2000
 # Points of a preview, lags of an autocorrelation, and candidate lengths.
@@ -265,7 +268,7 @@ class Project:
         if command not in COMMANDS:
             raise RefusedError(f"The studio runs {', '.join(COMMANDS)}; not {command!r}.")
         checked = self._checked(options)
-        places = [*checked.pop("data", ())]
+        places = self._shortened(checked.pop("data", []))
         if "model" in checked:
             places.insert(0, checked.pop("model"))
         arguments = [command]
@@ -279,6 +282,21 @@ class Project:
                 listed = value if isinstance(value, (list, tuple)) else [value]
                 arguments.append(f"--{flag}={','.join(map(str, listed))}")
         return [*arguments, "--", *places] if places else arguments
+
+    def _shortened(self, names: list[str]) -> list[str]:
+        """Return files, as patterns if they are too many for a command.
+
+        A pattern stands for neighbours that are all the files of a folder with their ending.
+        """
+        if sum(len(name) + 3 for name in names) <= MOST_CHARACTERS:
+            return names
+        shortened = []
+        for place, own in groupby(map(Path, names), lambda name: (name.parent, name.suffix)):
+            pattern = (place[0] / f"*{place[1]}").as_posix()
+            files = [name.as_posix() for name in own]
+            found = [Path(name).as_posix() for name in glob(pattern, root_dir=self.folder)]
+            shortened += [pattern] if sorted(found) == files else files
+        return shortened
 
     def _checked(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """Return the options that were given; raise for unknown ones and for files elsewhere."""

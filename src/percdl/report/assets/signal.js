@@ -227,7 +227,7 @@ function listenToSignal() {
   element("signal-frame").addEventListener("keydown", (event) => {
     if (event.target.closest("button, input, select") || event.ctrlKey || event.metaKey || event.altKey) return;
     const move = KEYS[event.key];
-    if (!move) return;
+    if (!move || (event.shiftKey && event.key.startsWith("Arrow"))) return;
     event.preventDefault();
     moves[move]();
   });

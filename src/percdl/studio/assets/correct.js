@@ -86,6 +86,9 @@ function stepTo(by) {
   if (events.length) select(events[next]);
 }
 
+const moved = (by) => (event) => event && change(event, made(event.onset + by, event));
+const relabelled = (atom) => (event) => event && event.atom !== atom && change(event, { ...made(event.onset, event), atom });
+
 const edits = {
   previous: () => stepTo(-1),
   next: () => stepTo(1),
@@ -99,9 +102,11 @@ const edits = {
     const onset = event ? event.onset + event.length : ((signal.from + signal.to) / 2) * report.sfreq;
     return change(null, made(onset, event));
   },
-  earlier: (event) => event && change(event, made(event.onset - 1, event)),
-  later: (event) => event && change(event, made(event.onset + 1, event)),
-  relabel: (event) => event && change(event, { ...made(event.onset, event), atom: (event.atom + 1) % nAtoms }),
+  earlier: moved(-1),
+  later: moved(1),
+  tenEarlier: moved(-10),
+  tenLater: moved(10),
+  relabel: (event) => event && relabelled((event.atom + 1) % nAtoms)(event),
   undo: () => {
     const { out, into } = earlier().at(-1) ?? {};
     const shown = signal.events.find(({ onset }) => onset === into?.onset) ?? null;
@@ -113,7 +118,15 @@ const edits = {
   },
 };
 
-const EDIT_KEYS = { f: "flagged", n: "next", p: "previous", Delete: "remove", Backspace: "remove", a: "insert", "[": "earlier", "]": "later", k: "relabel", u: "undo" };
+const EDIT_KEYS = {
+  f: "flagged", n: "next", p: "previous", Delete: "remove", Backspace: "remove", a: "insert",
+  "[": "earlier", "]": "later", ShiftArrowLeft: "tenEarlier", ShiftArrowRight: "tenLater", k: "relabel", u: "undo",
+};
+// Digits are atoms.
+for (let atom = 0; atom < Math.min(nAtoms, 9); atom++) {
+  EDIT_KEYS[atom + 1] = `atom${atom}`;
+  edits[`atom${atom}`] = relabelled(atom);
+}
 
 // The time under a click on the chart.
 function timeAt(place, pointer) {
@@ -138,20 +151,23 @@ function listenToCorrections() {
   element("signal-frame").addEventListener("keydown", (pressed) => {
     if (pressed.target.closest("input, select") || pressed.altKey) return;
     const isUndo = pressed.key === "z" && (pressed.ctrlKey || pressed.metaKey);
-    const name = isUndo ? "undo" : EDIT_KEYS[pressed.key];
+    const shift = pressed.shiftKey && pressed.key.startsWith("Arrow") ? "Shift" : "";
+    const name = isUndo ? "undo" : EDIT_KEYS[shift + pressed.key];
     if (!name || (!isUndo && (pressed.ctrlKey || pressed.metaKey))) return;
     pressed.preventDefault();
     edits[name](selectedEvent());
   });
   const place = element("signal");
-  let down = null;
+  let [down, up] = [null, null];
   place.addEventListener("pointerdown", (pointer) => (down = pointer), true);
-  place.addEventListener("click", (pointer) => {
+  window.addEventListener("pointerup", (pointer) => (up = pointer), true);
+  place.addEventListener("click", ({ target }) => {
     const began = down;
-    down = null; // the chart sends a click of its own before that of the browser
+    down = null; // the chart sends a click of its own, without a place, before that of the browser
     // A drag zooms; only a click without a way counts.
-    if (!began || Math.abs(pointer.clientX - began.clientX) > 3 || pointer.target.closest(".modebar, .legend")) return;
-    const at = timeAt(place, pointer);
+    const isClick = began && Math.abs(up.clientX - began.clientX) <= (began.pointerType === "mouse" ? 3 : 12);
+    if (!isClick || target.closest(".modebar, .legend")) return;
+    const at = timeAt(place, began);
     setTimeout(() => clickAt(at)); // after both, which close messages
   }, true);
   showEvent();
