@@ -141,7 +141,7 @@ class Forecast:
         if self._keeps_spectrum:
             yield self._call(coding.keep_spectrum, signals)
             kind = "complex128" if self._is_double else "complex64"
-            size = (rows, settings.n_channels, n_times // 2 + 1)
+            size = (settings.n_channels, rows, n_times // 2 + 1)
             signals = signals._replace(spectrum=jax.ShapeDtypeStruct(size, kind))
         yield self._call(coding.measure_energy, signals)
         if is_pinned:

@@ -26,7 +26,7 @@ class Signals(NamedTuple):
     values: Float[Array, "S N P"]  # zero where missing or beyond the end
     lengths: Int[Array, " S"]  # in samples; 0 for a row that only fills the chunk
     observed: Float[Array, "S N Q"] | None
-    spectrum: Complex[Array, "S P F"] | None = None  # of the values, if there is room to keep it
+    spectrum: Complex[Array, "P S F"] | None = None  # of the values, if there is room to keep it
     pins: Pins | None = None  # if there are corrections
 
 
