@@ -1,4 +1,10 @@
-"""All errors and warnings of PerCDL."""
+"""All errors and warnings of PerCDL, and how messages show the names of others."""
+
+import unicodedata
+
+# Unicode's categories of characters that are not shown, and its changes of direction.
+CONTROLS = {"Cc", "Cs", "Co", "Cn"}
+TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 class PerCDLError(Exception):
@@ -159,3 +165,16 @@ class OffsetWarning(UserWarning):
 
     The arithmetic uses squares of samples, with about seven digits.
     """
+
+
+def visible(text: str) -> str:
+    """Return text in which control characters are escaped: names of others may contain them.
+
+    So are those that change the direction of writing: a name could look like another with them.
+    """
+    return "".join(ascii(c)[1:-1] if _is_control(c) else c for c in text)
+
+
+def _is_control(character: str) -> bool:
+    kind, direction = unicodedata.category(character), unicodedata.bidirectional(character)
+    return (kind in CONTROLS and character not in "\n\t") or direction in TURNS

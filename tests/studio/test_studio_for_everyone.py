@@ -121,7 +121,7 @@ def test_from_files_to_an_exported_model(visit, folder, kind):
     hands.choose("#transformation", "nothing")
     hands.write("#name", name)
     hands.press("#start")
-    page.wait_for_url("**/model?file=*.percdl")
+    page.wait_for_url("**/model?file=*.percdl", timeout=400_000)
     page.wait_for_selector("#people tbody tr")
     page.wait_for_selector("html[data-ready=yes]")
     model = load(folder / f"{name}.percdl")

@@ -28,7 +28,7 @@ from percdl.cli.output import (
     write_table,
     writing,
 )
-from percdl.signals.recording import visible
+from percdl.exceptions import visible
 
 if TYPE_CHECKING:
     import pandas as pd

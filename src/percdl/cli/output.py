@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
-from percdl.exceptions import PerCDLError
-from percdl.signals.recording import visible
+from percdl.exceptions import PerCDLError, visible
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,9 +14,10 @@ import pandas as pd
 from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
 from percdl.estimators.people import check_names, describe_people
 from percdl.estimators.suspects import KINDS, name_suspects
+from percdl.exceptions import visible
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.events import usual_interval
-from percdl.signals.recording import abbreviate, visible
+from percdl.signals.recording import abbreviate
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult

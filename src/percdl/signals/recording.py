@@ -1,6 +1,5 @@
 """One subject's signal with its labels, and the recordings that plain arrays hold."""
 
-import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -22,10 +21,6 @@ LAYOUTS = (
     "a list of (n_times, n_channels) arrays, a 3-D array (n_subjects, n_times, n_channels) "
     "or a 2-D array (n_subjects, n_times)"
 )
-
-# Unicode's categories of characters that are not shown, and its changes of direction.
-CONTROLS = {"Cc", "Cs", "Co", "Cn"}
-TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 class Correction(NamedTuple):
@@ -207,19 +202,6 @@ def abbreviate(names: Iterable[object], shown: int = 4) -> str:
     names = [str(name) for name in names]
     rest = len(names) - shown
     return ", ".join(names[:shown]) + (f" and {rest} more" if rest > 0 else "")
-
-
-def visible(text: str) -> str:
-    """Return text in which control characters are escaped: names of others may contain them.
-
-    So are those that change the direction of writing: a name could look like another with them.
-    """
-    return "".join(ascii(c)[1:-1] if _is_control(c) else c for c in text)
-
-
-def _is_control(character: str) -> bool:
-    kind, direction = unicodedata.category(character), unicodedata.bidirectional(character)
-    return (kind in CONTROLS and character not in "\n\t") or direction in TURNS
 
 
 def channels_in_words(channels: Sequence[str]) -> str:
