@@ -180,11 +180,14 @@ def test_keys_move_by_ten_samples_and_name_the_atom(visit, folder):
         page.keyboard.press(key)
     assert page.inner_text("#range") == view
     file = folder / "walks.corrections.tsv"
-    page.click("[data-export=personalize]")  # after all is saved
-    page.wait_for_selector("#written a")
+    relabelled = f"atom{1 - event['atom']}"
+    for _ in range(300):  # the page saves on its own, some time later
+        if file.exists() and relabelled in file.read_text():
+            break
+        page.wait_for_timeout(200)
     kept = read_corrections(file).query("action == 'keep'")
     np.testing.assert_allclose(kept["onset"], (event["onset_sample"] - 10) / 50)
-    assert kept["trial_type"].tolist() == [f"atom{1 - event['atom']}"]
+    assert kept["trial_type"].tolist() == [relabelled]
     for _ in range(2):
         page.click("[data-edit=undo]")
     page.wait_for_function("() => document.getElementById('refit').disabled")
