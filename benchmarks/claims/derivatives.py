@@ -64,7 +64,7 @@ def _jacobian_error(transform: TimeWarp) -> float:
 
 def _slope_and_directions(transform: TimeWarp, params, atom):
     point = transform.evaluate(params, atom)
-    return point.slope, transform.directions(point.details)
+    return point.slope, transform.directions(point)
 
 
 def _adjoint_error(transform: TimeWarp) -> float:

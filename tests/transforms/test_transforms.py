@@ -106,9 +106,7 @@ def tell(transform, params, atom):
     if isinstance(transform, WarpTransform):
         point = transform.evaluate(params, atom)
         facts = facts._replace(
-            warp=transform.warp(params, L, P),
-            point=point,
-            directions=transform.directions(point.details),
+            warp=transform.warp(params, L, P), point=point, directions=transform.directions(point)
         )
     return facts
 
@@ -295,7 +293,7 @@ def fast_evaluate(transform, params, atom):
 
 @partial(jax.jit, static_argnums=0)
 def fast_moves(transform, params, atom):
-    return transform.directions(transform.evaluate(params, atom).details)
+    return transform.directions(transform.evaluate(params, atom))
 
 
 @pytest.mark.parametrize("turn", range(4))
@@ -320,7 +318,7 @@ def test_a_turn_moves_layers_in_groups(depth, turn):
 def fast_directions(transform, params, atom, turn):
     """Return the directions one by one, and in the groups of a turn."""
     point = transform.evaluate(params, atom)
-    return transform.directions(point.details), transform.directions(point.details, turn)
+    return transform.directions(point), transform.directions(point, turn)
 
 
 @partial(jax.jit, static_argnums=0)

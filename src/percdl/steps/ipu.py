@@ -40,18 +40,6 @@ class Quadratic(NamedTuple):
     power: Float[Array, " B"]
 
 
-class Tangent(NamedTuple):
-    """All that a Gauss-Newton step needs of the personal atoms besides its directions.
-
-    The root of the stiffness of each warp at each sample; there, over that root, the pull towards
-    the mean segments and the change of the atoms' power; and the power of the atoms.
-    """
-
-    root: Float[Array, "B C l"]
-    sides: Float[Array, "B C 2 l"]
-    power: Float[Array, " B"]
-
-
 def explained_energy(
     atoms: Float[Array, "*batch L P"],
     moment: Float[Array, "*batch L P"],
@@ -124,9 +112,9 @@ def find_posterior(
     m = prior.precision.shape[-1]
     mean = coordinates(transform.warp(params, *atom.shape), m)
     table = jnp.asarray(sine_table(atom.shape[0], m), params.dtype)
+    point = transform.evaluate(params, atom)
     basis = jnp.broadcast_to(table, (*mean.shape[:2], *table.shape))
-    tangent, _ = _touch(transform.evaluate(params, atom), basis, moment, weight)
-    fit = _linearize(tangent, basis)
+    fit = _linearize(point, basis, moment, weight)
     lost = fit.coupling[..., :, None] * fit.coupling[..., None, :]
     known = fit.curvature - divide(
         lost, jnp.broadcast_to(fit.power[:, None, None, None], lost.shape)
@@ -192,8 +180,8 @@ def gauss_newton(
         return turn, trial, best, damping, active & ~settled
 
     def propose(turn, best, damping):
-        basis = transform.directions(best.details, turn)
-        model = _linearize(best.tangent, basis)
+        basis = transform.directions(best.point, turn)
+        model = _linearize(best.point, basis, moment, weight)
         model = _charge(transform, model, best.params, turn)
         if prior is not None:
             model = _expect(transform, model, best.params, basis, turn, atom, prior)
@@ -224,53 +212,41 @@ def gauss_newton(
 
 
 class _Reached(NamedTuple):
-    """Parameters, and the energy they explain less their price; what the next step needs there."""
+    """Parameters, the personal atoms there, and the energy they explain less their price."""
 
     params: Float[Array, "B M"]
-    details: tuple[Array, ...]
-    tangent: Tangent
+    point: Point
     explained: Float[Array, " B"]
 
 
 def _reach(transform: Transform, atom: Atom, moment, weight, prior, params) -> _Reached:
     point = transform.evaluate(params, atom)
-    directions = jax.eval_shape(partial(transform.directions, turn=0), point.details)
-    tangent, explained = _touch(point, directions, moment, weight)
+    explained = explained_energy(point.value, moment, weight)[0]
     price = total_price(transform, params, atom, prior)
-    return _Reached(params, point.details, tangent, explained - price)
+    return _Reached(params, point, explained - price)
 
 
-def _touch(point: Point, directions, moment, weight) -> tuple[Tangent, Float[Array, " B"]]:
-    """Return the tangent at personal atoms, and the energy that they explain.
-
-    ``directions`` has the shape of the directions, array (B, C, m, l).
-    """
+def _linearize(point: Point, basis, moment, weight) -> Quadratic:
+    """Linearize the personal atoms and form the normal equations of each warp."""
     value, slope, _ = point
-    _, n_warps, _, length = directions.shape
-    if length != value.shape[1]:  # directions of entries: as if of a single channel
+    if basis.shape[-1] != value.shape[-2]:  # directions of entries: as if of a single channel
         weight = jnp.broadcast_to(weight, moment.shape)
         value, slope, moment, weight = (
-            x.reshape(len(x), -1, 1) for x in (value, slope, moment, weight)
+            x.reshape(x.shape[0], -1, 1) for x in (value, slope, moment, weight)
         )
-    explained, amplitude, power = explained_energy(value, moment, weight)
+    _, amplitude, power = explained_energy(value, moment, weight)
     c = amplitude[:, None, None]
+    n_warps = basis.shape[1]
     force = _per_warp(c * (moment - c * weight * value) * slope, n_warps)
     leak = _per_warp(c * weight * value * slope, n_warps)
     root = jnp.sqrt(_per_warp(c**2 * weight * slope**2, n_warps))
-    # Where the stiffness is zero so are force and leak.
+    # Scaled by the root of the stiffness once, the basis serves all three products; where
+    # the stiffness is zero so are force and leak.
     inverse = divide(jnp.ones_like(root), root)
-    return Tangent(root, jnp.stack([force * inverse, leak * inverse], axis=2), power), explained
-
-
-def _linearize(tangent: Tangent, basis: Float[Array, "B C m l"]) -> Quadratic:
-    """Form the normal equations of each warp.
-
-    Scaled by the root of the stiffness once, the basis serves all three products.
-    """
-    scaled = basis * tangent.root[..., None, :]
-    pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bcml->bcrm", tangent.sides, scaled), 2, 0)
-    curvature = jnp.einsum("bcml,bcnl->bcmn", scaled, scaled)
-    return Quadratic(curvature, pull, coupling, tangent.power)
+    scaled = basis * root[..., None, :]
+    sides = jnp.stack([force * inverse, leak * inverse], axis=2)
+    pull, coupling = jnp.moveaxis(jnp.einsum("bcrl,bcml->bcrm", sides, scaled), 2, 0)
+    return Quadratic(jnp.einsum("bcml,bcnl->bcmn", scaled, scaled), pull, coupling, power)
 
 
 def _charge(transform: Transform, fit: Quadratic, params, turn) -> Quadratic:

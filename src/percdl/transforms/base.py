@@ -158,9 +158,9 @@ class Transform(ABC):
         value = self.apply(params, atom)
         return Point(value, jnp.ones_like(value), (jnp.swapaxes(columns, -1, -2),))
 
-    def directions(self, details: tuple[Array, ...], turn: Turn = None) -> Array:
+    def directions(self, point: Point, turn: Turn = None) -> Array:
         """Return the derivative of the personal atom in all directions, array (..., 1, m, L P)."""
-        return details[0][..., None, :, :]
+        return point.details[0][..., None, :, :]
 
     def step(self, params: Params, step: Float[Array, "*batch C m"], turn: Turn = None) -> Params:
         """Return the parameters after a step along the directions of a turn."""

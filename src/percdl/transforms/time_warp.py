@@ -148,9 +148,7 @@ class TimeWarp(WarpTransform):
         value, slope = self._read(atom, in_samples(displacement, length))
         return Point(value, slope, (jnp.moveaxis(times, 0, -2), jnp.moveaxis(gains, 0, -2)))
 
-    def directions(
-        self, details: tuple[Array, ...], turn: Turn = None
-    ) -> Float[Array, "*batch C m L"]:
+    def directions(self, point: Point, turn: Turn = None) -> Float[Array, "*batch C m L"]:
         """Return the derivative of psi, in samples, in the directions of a turn."""
         groups = tie_layers(self.depth, self.width, turn)
 
@@ -160,7 +158,7 @@ class TimeWarp(WarpTransform):
         def derive(group):
             return reduce(jnp.add, map(term, *group))
 
-        parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in details)
+        parts = tuple(by_group(groups, jnp.moveaxis(x, -2, 0)) for x in point.details)
         # On a CPU, one group at a time stays in the cache, which is three times faster.
         one_by_one, at_once = partial(jax.lax.map, derive), jax.vmap(derive)
         basis = jax.lax.platform_dependent(parts, cpu=one_by_one, default=at_once)
