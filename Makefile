@@ -78,14 +78,15 @@ $(STAMP): $(DEMO)
 	touch $(DEMO) $@
 
 # The packages of the extra `bench` one by one: one that cannot be built here (fdasrsf without
-# wheel needs a C++ compiler and BLAS, e.g. libblas-dev) leaves its claims skipped.
+# wheel needs a C++ compiler and BLAS, e.g. libblas-dev) leaves its claims skipped. pip refuses
+# constraints with hashes for what a peer needs, so the versions are locked here, not the files.
 $(PEERS): $(STAMP)
+	@sed -n 's/ *\\$$//; /==/p' $(or $(BENCHLOCK),/dev/null) > $(VENV)/.peer-versions
 	@$(BIN)/python -c 'import tomllib; \
 	  project = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
 	  print(*project["optional-dependencies"]["bench"], sep="\n")' \
 	| while read -r peer; do \
-	  $(BIN)/python -m pip install --quiet $(addprefix --constraint ,$(BENCHLOCK)) "$$peer" \
-	    </dev/null \
+	  $(BIN)/python -m pip install --quiet --constraint $(VENV)/.peer-versions "$$peer" </dev/null \
 	  || echo "$$peer could not be installed; its claims are skipped." >&2; \
 	done
 	touch $@

@@ -56,9 +56,10 @@ def test_coordinates_count_the_sines_of_a_displacement(c):
 def test_the_identity_costs_nothing_and_the_price_is_quadratic():
     some = prior(0.5)
     still = np.broadcast_to(np.arange(float(L)), (B, 1, L))
-    assert_allclose(in_double(prior_price, some, still), 0, atol=1e-20)
     move = np.random.default_rng(1).standard_normal((B, 1, M)) @ sine_table(L, M)
-    once, twice = (in_double(prior_price, some, still + k * move) for k in (1, 2))
+    paths = [in_double(coordinates, still + k * move, M) for k in range(3)]
+    none, once, twice = (in_double(prior_price, some, c) for c in paths)
+    assert_allclose(none, 0, atol=1e-20)
     assert_allclose(twice, 4 * once)
 
 

@@ -66,10 +66,11 @@ def total_price(
     total = jnp.zeros(params.shape[:-1], params.dtype) if price is None else price
     if prior is None or atom is None:
         return total
-    return total + prior_price(prior, warps_of(transform, params, atom))
+    c = coordinates(_warps_of(transform, params, atom), prior.precision.shape[-1])
+    return total + prior_price(prior, c)
 
 
-def warps_of(transform: Transform, params: Float[Array, "*batch M"], atom: Atom):
+def _warps_of(transform: Transform, params: Float[Array, "*batch M"], atom: Atom):
     """Return the warps (..., C, L) of a transform that has a part that warps time."""
     part = transform.warp_part(*atom.shape)
     assert part is not None
@@ -77,25 +78,24 @@ def warps_of(transform: Transform, params: Float[Array, "*batch M"], atom: Atom)
     return warp.warp(params[..., at], *atom.shape)
 
 
-def _expect(transform, fit: Quadratic, params, basis, turn, atom, prior: Prior) -> Quadratic:
+def _expect(transform, fit: Quadratic, best, basis, turn, atom, prior: Prior) -> Quadratic:
     """Add the prior on the warps to the model of a fit."""
     m = prior.precision.shape[-1]
-    c = coordinates(warps_of(transform, params, atom), m)
     if isinstance(transform, WarpTransform):
-        table = jnp.asarray(sine_projection(atom.shape[0], m), params.dtype)
+        table = jnp.asarray(sine_projection(atom.shape[0], m), fit.pull.dtype)
         slopes = jnp.einsum("bcml,jl->bcmj", basis, table)
     else:
 
         def moved(step, params):
             step = transform.step(params, step[None], turn)
-            return coordinates(warps_of(transform, step, atom), m)
+            return coordinates(_warps_of(transform, step, atom), m)
 
-        still = jnp.zeros(fit.pull.shape[-1], params.dtype)
-        slopes = jnp.moveaxis(jax.vmap(jax.jacfwd(moved), (None, 0))(still, params), -1, -2)
+        still = jnp.zeros(fit.pull.shape[-1], fit.pull.dtype)
+        slopes = jnp.moveaxis(jax.vmap(jax.jacfwd(moved), (None, 0))(still, best.params), -1, -2)
     noise = prior.noise[:, None, None, None]
     weighed = jnp.einsum("bcmj,cij->bcmi", slopes, prior.precision) * noise
     bend = jnp.einsum("bcmi,bcni->bcmn", weighed, slopes)
-    slope = jnp.einsum("bcmi,bci->bcm", weighed, c)
+    slope = jnp.einsum("bcmi,bci->bcm", weighed, best.coordinates)
     if bend.shape[1] != fit.curvature.shape[1]:  # all warps are in one system
         bend, slope = bend.sum(1, keepdims=True), slope.sum(1, keepdims=True)
     return fit._replace(curvature=fit.curvature + bend, pull=fit.pull - slope)
@@ -184,7 +184,7 @@ def gauss_newton(
         model = _linearize(best.point, basis, moment, weight)
         model = _charge(transform, model, best.params, turn)
         if prior is not None:
-            model = _expect(transform, model, best.params, basis, turn, atom, prior)
+            model = _expect(transform, model, best, basis, turn, atom, prior)
         return transform.project(transform.step(best.params, _step(model, damping), turn))
 
     def judge_and_propose(state):
@@ -212,23 +212,31 @@ def gauss_newton(
 
 
 class _Reached(NamedTuple):
-    """Parameters, the personal atoms there, and the energy they explain less their price."""
+    """Parameters, the personal atoms there, and the energy they explain less their price.
+
+    With a prior, also the coordinates of the warps.
+    """
 
     params: Float[Array, "B M"]
     point: Point
     explained: Float[Array, " B"]
+    coordinates: Float[Array, "B C m"] | None
 
 
 def _reach(transform: Transform, atom: Atom, moment, weight, prior, params) -> _Reached:
     point = transform.evaluate(params, atom)
     explained = explained_energy(point.value, moment, weight)[0]
-    price = total_price(transform, params, atom, prior)
-    return _Reached(params, point, explained - price)
+    explained -= total_price(transform, params)
+    if prior is None:
+        return _Reached(params, point, explained, None)
+    warps = _warps_of(transform, params, atom) if point.warps is None else point.warps
+    c = coordinates(warps, prior.precision.shape[-1])
+    return _Reached(params, point, explained - prior_price(prior, c), c)
 
 
 def _linearize(point: Point, basis, moment, weight) -> Quadratic:
     """Linearize the personal atoms and form the normal equations of each warp."""
-    value, slope, _ = point
+    value, slope = point.value, point.slope
     if basis.shape[-1] != value.shape[-2]:  # directions of entries: as if of a single channel
         weight = jnp.broadcast_to(weight, moment.shape)
         value, slope, moment, weight = (
@@ -333,7 +341,7 @@ def _eliminate(rows: Float[Array, "m n B"], width: int) -> Float[Array, "m r B"]
         others = jnp.where(turn_of_row == turn, 0, column)
         return rows - _multiply(others, _multiply(_invert(pivot), row))
 
-    rows = jax.lax.fori_loop(0, half // width, eliminate, rows)
+    rows = jax.lax.fori_loop(0, half // width, eliminate, rows, unroll=2)
     blocks = rows[:half].reshape(half // width, width, -1, rows.shape[-1])
     pivots = blocks[:, :, :half].reshape(*blocks.shape[:2], -1, width, rows.shape[-1])
     pivots = jnp.diagonal(pivots, axis1=0, axis2=2).transpose(0, 1, 3, 2)

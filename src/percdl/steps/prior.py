@@ -71,9 +71,8 @@ def coordinates(warps: Float[Values, "*batch L"], m: int) -> Any:
     return (warps - np.arange(length)) @ sine_projection(length, m).T.astype(warps.dtype)
 
 
-def prior_price(prior: Prior, warps: Float[Array, "B C L"]) -> Float[Array, " B"]:
-    """Return ``noise c^T precision c`` for each subject."""
-    c = coordinates(warps, prior.precision.shape[-1])
+def prior_price(prior: Prior, c: Float[Array, "B C m"]) -> Float[Array, " B"]:
+    """Return ``noise c^T precision c`` for the coordinates of each subject."""
     return prior.noise * jnp.einsum("bcm,cmn,bcn->b", c, prior.precision, c)
 
 

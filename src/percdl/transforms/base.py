@@ -73,6 +73,7 @@ class Point(NamedTuple):
     value: Atoms  # the personal atom, f(phi, a)
     slope: Atoms  # of the atom along time, per sample, at the warped times; or ones
     details: tuple[Array, ...]  # values that `Transform.directions` uses
+    warps: Float[Array, "*batch C L"] | None = None  # in samples, if the transform is a warp
 
 
 class Transform(ABC):

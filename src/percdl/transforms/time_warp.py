@@ -145,8 +145,10 @@ class TimeWarp(WarpTransform):
         length, n_channels = atom.shape
         displacement, (times, slopes) = pass_through(self._layers(params, n_channels), length)
         gains = (length - 1) * stretch_by_later(slopes)
-        value, slope = self._read(atom, in_samples(displacement, length))
-        return Point(value, slope, (jnp.moveaxis(times, 0, -2), jnp.moveaxis(gains, 0, -2)))
+        warps = in_samples(displacement, length)
+        details = jnp.moveaxis(times, 0, -2), jnp.moveaxis(gains, 0, -2)
+        value, slope = self._read(atom, warps)
+        return Point(value, slope, details, warps)
 
     def directions(self, point: Point, turn: Turn = None) -> Float[Array, "*batch C m L"]:
         """Return the derivative of psi, in samples, in the directions of a turn."""
