@@ -114,7 +114,7 @@ def test_compiled_programs_are_used_if_there_are_any(count, sizes, data):
 def test_each_core_has_a_block(count):
     """Blocks of at most 256 rows, that many cores share evenly."""
     chunks = [Chunk(np.arange(n), 16, 64) for n in [16] * (count // 16) + [count % 16] if n]
-    rows = CPU_SHAPE.choose_block(count, lambda rows: False)
+    rows = CPU_SHAPE.choose_block(chunks, lambda rows: False)
     blocks = plan_blocks(chunks, rows, n_cores())
     assert rows <= CPU_SHAPE.block_rows
     assert len(blocks) % n_cores() == 0 or len(blocks) == len(chunks)

@@ -83,17 +83,17 @@ class Shape:
         some = min(self.searched_rows, rows)
         return some if self.is_cpu else min(max(SEARCHED_ENTRIES // row_entries, some), rows), some
 
-    def choose_block(self, count: int, is_ready: Callable[[int], bool]) -> int:
-        """Return the rows of the blocks for ``count`` subjects: one block per core, if it can be.
+    def choose_block(self, chunks: Sequence[Chunk], is_ready: Callable[[int], bool]) -> int:
+        """Return the rows of the blocks for these chunks: one block per core, if it can be.
 
         ``is_ready(rows)`` says whether the programs for such a block are compiled.
         """
         if self.is_exact or not self.is_cpu:
             return self.block_rows
-        share = -(-count // n_cores())
-        counts = range(ALIKE_ROWS, self.block_rows + ALIKE_ROWS, ALIKE_ROWS)
-        sizes = sorted({bucket_rows(n, self.block_rows) for n in counts})
-        return choose_rows(bucket_rows(share, self.block_rows), sizes, is_ready)
+        blocks = plan_blocks(chunks, self.block_rows, n_cores())
+        largest = max(sum(block.counts) for block in blocks)
+        sizes = range(ALIKE_ROWS, self.block_rows + 1, ALIKE_ROWS)
+        return choose_rows(-(-largest // ALIKE_ROWS) * ALIKE_ROWS, sizes, is_ready)
 
 
 CPU_SHAPE = Shape(rows=256, samples=2**23, block_rows=256)
@@ -322,24 +322,31 @@ class Block:
 def plan_blocks(chunks: Sequence[Chunk], most_rows: int, n_at_once: int = 1) -> list[Block]:
     """Pack chunks into blocks of at most ``most_rows`` subjects, which take equally long.
 
-    Their number is a multiple of ``n_at_once``, if possible. Chunks of `LARGE_CHUNK` subjects or
-    more are separate blocks. On a CPU all blocks have ``most_rows`` rows, so that their programs
-    are compiled once; on an accelerator they have fewer if possible.
+    The work is the share of all subjects, to personalize, plus that of all samples, to code.
+    The number of blocks is a multiple of ``n_at_once``, if possible. Chunks of `LARGE_CHUNK`
+    subjects or more are separate blocks. On a CPU all blocks have ``most_rows`` rows, so that
+    their programs are compiled once; on an accelerator they have fewer if possible.
     """
     counts = [len(chunk.subjects) for chunk in chunks]
+    samples = [chunk.rows * chunk.n_times for chunk in chunks]
+    work = [n / sum(counts) + size / sum(samples) for n, size in zip(counts, samples, strict=True)]
     n_small = sum(count for count in counts if count < LARGE_CHUNK)
     n_blocks = n_at_once * -(-n_small // (n_at_once * most_rows))
     packed: list[list[int]] = [[] for _ in range(n_blocks)]
-    filled = [(0, place) for place in range(n_blocks)]  # a heap: the emptiest block comes first
-    for index in sorted(range(len(chunks)), key=lambda i: -counts[i]):
-        count = counts[index]
-        if count >= LARGE_CHUNK or filled[0][0] + count > most_rows:
-            total, place = 0, len(packed)
-            packed.append([])
-        else:
-            total, place = heappop(filled)
+    # A heap of work, subjects and place: the block with the least work comes first.
+    filled = [(0.0, 0, place) for place in range(n_blocks)]
+    for index in sorted(range(len(chunks)), key=lambda i: (-counts[i], -work[i])):
+        count, load, total, place = counts[index], 0.0, 0, len(packed)
+        too_full = []
         if count < LARGE_CHUNK:
-            heappush(filled, (total + count, place))
+            while filled and filled[0][1] + count > most_rows:
+                too_full.append(heappop(filled))
+            if filled:
+                load, total, place = heappop(filled)
+            for entry in [*too_full, (load + work[index], total + count, place)]:
+                heappush(filled, entry)
+        if place == len(packed):
+            packed.append([])
         packed[place].append(index)
     blocks = []
     for own in filter(None, packed):

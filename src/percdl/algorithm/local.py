@@ -99,7 +99,7 @@ class Site:
         self._energy: list[jax.Array | None] = [None] * len(self.chunks)
         self.coded: Shelf | dict[int, Coded] = {} if resident else Shelf(self.chunks)
         forecast = Forecast(self.settings, self.n_masks, resident)
-        rows = shape.choose_block(len(cohort), forecast.is_block_compiled)
+        rows = shape.choose_block(self.chunks, forecast.is_block_compiled)
         rows = max([rows, *(len(chunk.subjects) for chunk in self.chunks)])
         self.blocks = plan_blocks(self.chunks, rows, n_cores())
         self._shape = shape
