@@ -1,13 +1,18 @@
-"""No exact half-step raises the objective, on synthetic and on real recordings."""
+"""No exact half-step raises the objective, on synthetic and on real recordings.
+
+Warps have no prior here. With one, PerCDU minimizes the expected objective over the warps that are
+still possible, and the objective at the warps themselves may rise; the rise is beside.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 
 import pandas as pd
 
 from benchmarks import Absent
-from benchmarks.claims._claim import Claim, at_most, is_quick, skipped
+from benchmarks.claims._claim import Claim, at_most, beside, is_quick, skipped
 from benchmarks.cohorts import Problem, gait, synthetic
 from percdl import Algorithm
 
@@ -33,14 +38,14 @@ def _descends(problem: Problem) -> Iterator[Claim]:
         ("plain, every half-step", PLAIN, EVERY_STEP),
         ("default, dictionary updates", {}, UPDATES),
     ):
-        model = problem.model(dtype="float64", **changes).fit(problem.cohort)
+        what = f"{problem.name}, {name}: largest relative change of the objective"
+        free = {"transformation": replace(problem.options["transformation"], prior=None)}
+        model = problem.model(dtype="float64", **changes, **free).fit(problem.cohort)
         change, n_steps = _largest_change(model.history_, steps)
-        yield at_most(
-            f"{problem.name}, {name}: largest relative change of the objective",
-            change,
-            MOST_RISE,
-            f"{n_steps} half-steps, {len(problem.cohort)} recordings",
-        )
+        size = f"{n_steps} half-steps, {len(problem.cohort)} recordings"
+        yield at_most(what, change, MOST_RISE, size)
+        model = problem.model(dtype="float64", **changes).fit(problem.cohort)
+        yield beside(f"{what}, with a prior", f"{_largest_change(model.history_, steps)[0]:.2g}")
 
 
 def _largest_change(history: pd.DataFrame, steps: Collection[str]) -> tuple[float, int]:
