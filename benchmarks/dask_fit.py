@@ -1,5 +1,7 @@
 """A fit over Dask that may be killed: ``python -m benchmarks.dask_fit ADDRESS FOLDER CHECKPOINT``.
 
+It reads the certificates of the cluster from its standard input, pickled.
+
 Also the pieces the claims about runtimes share: the model, a killer, and a scale for messages.
 """
 
@@ -71,7 +73,7 @@ class Weighed:
 
 if __name__ == "__main__":
     address, folder, checkpoint = sys.argv[1:]
-    with Client(address) as client:
+    with Client(address, security=pickle.load(sys.stdin.buffer)) as client:
         cohort = ShardedCohort.open(folder)
         model = make(dtype="float64")
         fit_with_checkpoints(model, cohort, checkpoint, runtime=DaskRuntime(client))

@@ -128,7 +128,7 @@ def _unequal_distance(seed: int, update: str) -> float:
     ]
     cohort = Cohort.from_arrays([record.values for part in parts for record in part.cohort])
     start = make_synthetic(1, random_state=seed).personal_dictionary[0]
-    model = _fit(parts[0].transform, cohort, start, LOUD, update=update)
+    model = _fit(parts[0].transform, cohort, start, LOUD, algorithm__update=update)
     return parts[0].distance_to_truth(model.dictionary_)
 
 

@@ -6,6 +6,7 @@ Synthetic 12-lead records, default settings. Workers have one core each.
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
@@ -144,7 +145,10 @@ def _lose_lead(dask_fit: Any, client: Any, on_disk: ShardedCohort, truth: np.nda
         path = Path(folder) / "checkpoint"
         address = client.scheduler.address
         command = [sys.executable, "-m", "benchmarks.dask_fit", address, on_disk.folder, path]
-        with subprocess.Popen([str(part) for part in command]) as lead:
+        with subprocess.Popen([str(part) for part in command], stdin=subprocess.PIPE) as lead:
+            assert lead.stdin is not None
+            pickle.dump(client.security, lead.stdin)
+            lead.stdin.close()
             while lead.poll() is None and _rounds(path) < 2:
                 time.sleep(0.01)
             lead.kill()

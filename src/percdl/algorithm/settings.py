@@ -156,6 +156,8 @@ class Algorithm:
     def as_printed(cls, **changes: Any) -> "Algorithm":
         """Return the algorithm as printed in the paper, without the three additions.
 
+        The prior on warps is an argument of the warp: ``TimeWarp(prior=None)`` is the paper's.
+
         Parameters
         ----------
         **changes

@@ -26,7 +26,8 @@ def as_printed() -> dict[str, Any]:
 
     printed = Algorithm.as_printed()
     names = ("realign", "multistart", "centering")
-    return {f"algorithm__{name}": getattr(printed, name) for name in names}
+    own = {f"algorithm__{name}": getattr(printed, name) for name in names}
+    return {**own, "transformation__prior": None}
 
 
 class Scale(StrEnum):
