@@ -67,7 +67,7 @@ def seek(prepared, fruitless, orders, n_together=4, rows=slice(None)):
     statistics, prepared, fruitless = jax.tree.map(
         lambda x: x[rows], (statistics, prepared, fruitless)
     )
-    given = dictionary, statistics, prepared, fruitless, orders, SHIFTS
+    given = dictionary, statistics, prepared, fruitless, orders, np.tile(SHIFTS, (K, 1))
     return in_double(programs.seek, TRANSFORM, True, n_together, *given)
 
 

@@ -5,10 +5,12 @@ from dataclasses import FrozenInstanceError, fields, replace
 import numpy as np
 import pytest
 import toy
+from numpy.testing import assert_allclose
 
 from percdl import L0Coder, L1Coder
 from percdl.algorithm import chunks, exchange, loop, results, state
 from percdl.algorithm.settings import N_COPY_STEPS, N_FIT_STEPS, N_POLYAK_STEPS, Settings
+from percdl.steps.coders import SizedCoder
 from percdl.transforms import (
     Compose,
     Custom,
@@ -68,18 +70,28 @@ def test_margins_and_shifts_stretch_with_the_atom(length, margin, furthest):
     chosen = given(length=length)
     assert chosen.margin == margin
     step = furthest // 5
-    assert chosen.shifts == tuple(range(-furthest, furthest + 1, step))
+    assert chosen.shifts == (tuple(range(-furthest, furthest + 1, step)),) * chosen.n_atoms
+
+
+@pytest.mark.parametrize("lengths", [(60, 31), (60, 45), (100, 40), (24, 24)])
+def test_shifts_of_shorter_atoms_are_whole_samples_of_the_recording(lengths):
+    """Onsets could not follow others, and the codes would be refused."""
+    chosen = given(length=lengths[0], coder=SizedCoder(sizes=lengths))
+    for length, shifts in zip(lengths, np.array(chosen.shifts), strict=True):
+        moved = shifts * (length - 1) / (lengths[0] - 1)
+        assert_allclose(moved, moved.round(), atol=0.1)
+        assert 0 in shifts and (shifts != 0).any()
 
 
 def test_where_nothing_is_realigned_there_is_no_margin():
     assert given(realign=False).margin == 0
-    assert given(realign=False).shifts == (0,)
+    assert given(realign=False).shifts == ((0,), (0,))
     assert given(realign=False, multistart=False).shifts == ()
 
 
 def test_windows_alike_for_all_still_move_together():
     assert given(personal_windows=False).margin == given().margin > 0
-    assert given(personal_windows=False).shifts == (0,)
+    assert given(personal_windows=False).shifts == ((0,), (0,))
     for other in ({"coder": L1Coder()}, {"solver": "polyak"}):
         assert given(**other).shifts == ()
     assert given(coder=L1Coder()).margin == 0

@@ -10,6 +10,7 @@ from commands import contents, events_of, refused, run, write_walks
 from numpy.testing import assert_allclose
 
 import percdl
+from percdl.exceptions import InvalidParameterError
 from percdl.signals.extras import hushed
 
 
@@ -47,6 +48,31 @@ def test_events_come_along(model_file, new_walks, expected, tmp_path):
     done = events_of(result)[-1]
     assert done["events"] == len(expected.events) == len(pd.read_csv(where))
     assert done["events_file"] == str(where)
+
+
+def test_channels_are_found_by_name(new_walks, tmp_path):
+    """In files whose columns have another order; in Python that is an error."""
+    tables = {path.name: pd.read_csv(path) for path in sorted(new_walks.glob("*.csv"))}
+    for order in (["x", "other"], ["other", "x"]):
+        (folder := tmp_path / order[0]).mkdir()
+        for name, table in tables.items():
+            table[order].to_csv(folder / name, index=False)
+    cohort, swapped = (percdl.Cohort.from_csv(tmp_path / x, sfreq=50) for x in ("x", "other"))
+    brief = percdl.Algorithm(population_rounds=1, personal_rounds=0)
+    model = percdl.PopCDL(1, 16, 1.0, algorithm=brief, random_state=0).fit(cohort)
+    with pytest.raises(InvalidParameterError, match="fitted on the channels x, other, but X has"):
+        model.personalize(swapped)
+    model.save(tmp_path / "two.percdl")
+    ends = []
+    for folder in ("x", "other"):
+        out = tmp_path / f"{folder}.csv"
+        result = run(
+            "events", tmp_path / "two.percdl", tmp_path / folder, "--sfreq", "50", "--out", out
+        )
+        assert result.exit_code == 0, result.output
+        ends.append(pd.read_csv(out))
+    pd.testing.assert_frame_equal(*ends)
+    assert len(ends[0]) == len(model.events_)
 
 
 def test_people_come_along(model_file, new_walks, expected, tmp_path):

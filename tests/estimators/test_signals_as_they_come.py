@@ -1,11 +1,14 @@
 """Kinds of pattern, and signals as they come: lengths, baselines, scales, signs, dead channels."""
 
+from copy import copy
+
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl import Algorithm, Cohort, Huber, L0Coder, L1Coder, PerCDL, TimeWarp, load
+from percdl.analysis import separate_effects
 from percdl.datasets.scoring import onset_accuracy
 from percdl.exceptions import InvalidParameterError, SuspectRecordingWarning
 from percdl.signals.reconstruction import read_dilated
@@ -75,6 +78,32 @@ def test_kinds_of_different_lengths_are_told_apart(fitted, tmp_path):
     assert_array_equal(
         loaded.personalize(cohort).events["onset_sample"], fitted.events_["onset_sample"]
     )
+
+
+def test_times_on_a_shorter_atom_are_seconds_too(fitted):
+    model, low = copy(fitted), 7  # the sample of the spike's minimum
+    cohort = as_cohort(people()[0])
+    model.mark("low", 1, low / 100)
+    found = model.landmarks(cohort)
+    assert_allclose((found["sample"] - found["onset_sample"]).median(), low, atol=0.6)
+    by_hand = found.assign(sample=found["onset_sample"] + low)[["subject", "sample"]]
+    model.mark("again", 1, by_hand, X=cohort)
+    assert_allclose(model.marks_[-1].time, low / 100, atol=6e-3)
+    with pytest.raises(InvalidParameterError, match="between 0 and 0.1,"):
+        model.mark("late", 1, 0.15)
+    # The delay at a phase is about the displacement there, with the other sign.
+    delay = separate_effects(fitted, cohort).delay_seconds[:, 1, 0, LONG // 2]
+    table = fitted.parameters().query("atom == 1")
+    moved = -table["displacement_at_50%_s"].to_numpy()
+    assert_allclose(delay @ moved / (moved @ moved), 1, atol=0.3)
+
+
+def test_cycles_at_given_onsets_last_as_long_as_those_found(fitted):
+    given = fitted.events_[["subject", "atom", "onset_sample"]]
+    cohort = as_cohort(people()[0])
+    ours, theirs = fitted.cycles(cohort, events=given), fitted.cycles(cohort)
+    assert_array_equal(ours["duration_seconds"], theirs["duration_seconds"])
+    assert_allclose(ours["residual"], theirs["residual"], rtol=0.2)
 
 
 def test_equal_lengths_are_one_length():

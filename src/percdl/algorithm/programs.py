@@ -197,7 +197,7 @@ def seek(
 
     def one_atom(inputs):
         (atom, moment, weight, params, explained, misfit, misplaced, noise, fruitless, order,
-         precision) = inputs  # fmt: skip
+         shifts, precision) = inputs  # fmt: skip
         patience = jnp.where(misplaced, PATIENCE_MISPLACED, PATIENCE)
         unsettled = ((misfit > order.misfit) | misplaced) & (fruitless < patience)
         needed = (explained > 0) & (order.everyone | unsettled)
@@ -214,7 +214,7 @@ def seek(
     arrays = (statistics.moment, statistics.weight, prepared.params, explained,
               prepared.misfit, prepared.misplaced, prepared.noise, fruitless)  # fmt: skip
     by_atom = (jnp.moveaxis(x, 1, 0) for x in arrays)
-    results = jax.lax.map(one_atom, (dictionary, *by_atom, orders, precision))
+    results = jax.lax.map(one_atom, (dictionary, *by_atom, orders, shifts, precision))
     params, shift, fruitless = (jnp.moveaxis(x, 0, 1) for x in results)
     return params, shift, fruitless
 

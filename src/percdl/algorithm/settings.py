@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 # Shifts of the onsets that are tried, for atoms of 50 samples (chosen on the paper's synthetic
 # cohorts); they grow with the length of the atom.
 SHIFTS = tuple(range(-5, 6))
+# Distance of a shift from a whole number of samples of the recording that is too small to matter.
+MOST_BETWEEN = 0.1
 # Every subject is searched in the first round. Later rounds search subjects with a worse fit than
 # the population, or with a window that cuts the pattern, until this many searches changed nothing.
 PATIENCE, PATIENCE_MISPLACED = 1, 5
@@ -351,11 +353,21 @@ class Settings(Algorithm):
         return SumOptions(self.by_subject, self.refits, bool(self.shifts), copy_steps)
 
     @cached_property
-    def shifts(self) -> tuple[int, ...]:
-        """The onset shifts to try in a search."""
+    def shifts(self) -> tuple[tuple[int, ...], ...]:
+        """The onset shifts to try in a search for each atom, in samples of the dictionary.
+
+        Onsets move by whole samples of the recording. Where the samples of a shorter atom meet
+        these, a shift can be tried, unless it is beyond the margin; others become 0.
+        """
         if not self.warps or self.overlaps or self.solver != "gauss-newton":
             return ()
         if not (self.realign and self.personal_windows):
-            return (0,) if self.multistart else ()
+            return ((0,),) * self.n_atoms if self.multistart else ()
         stride = max(1, round(self.atom_length / REFERENCE_LENGTH))
-        return tuple(stride * shift for shift in SHIFTS)
+        whole = np.array(SHIFTS) * stride
+        lengths = np.array(self.atom_lengths or (self.atom_length,) * self.n_atoms)[:, None]
+        steps = (self.atom_length - 1) / (lengths - 1)
+        moves = np.rint(whole * steps).astype(int)
+        is_possible = abs(moves / steps - whole) <= MOST_BETWEEN
+        is_possible &= (abs(moves) <= self.margin) | (steps == 1)
+        return tuple(map(tuple, np.where(is_possible, moves, 0).tolist()))

@@ -223,7 +223,8 @@ class Forecast:
         orders = Orders(_whole(n_atoms), _flags(n_atoms), self._real(n_atoms))
         flags = (settings.transform, settings.multistart, n_together)
         before = (self.dictionary, self.statistics(rows), self._prepared(rows))
-        rest = (_whole(rows, n_atoms), orders, _whole(len(settings.shifts)), self.precision)
+        shifts = _whole(n_atoms, len(settings.shifts[0]))
+        rest = (_whole(rows, n_atoms), orders, shifts, self.precision)
         return self._call(programs.seek, *flags, *before, *rest)
 
     def _call(self, program: Program, *args: Any) -> Call:

@@ -32,11 +32,13 @@ class Effects:
         or none if the transform has no time warp.
     delay : array (S, K, C, L)
         How much later than the population a subject reaches each phase, in samples since the
-        onset; negative if earlier. ``timing = -log(1 + d delay / du)``.
+        onset and of the dictionary; negative if earlier. ``timing = -log(1 + d delay / du)``.
     amplitude : array (S, K, L, P)
         The mean observed cycle in signal units, with the timing undone.
     subjects, sfreq : tuple of str, float
         Subject ids (curves are NaN for those without the atom), and the sampling rate in Hz.
+    clocks : array (K,)
+        Samples of the dictionary per second, for each atom: ``sfreq`` if all are equally long.
     """
 
     timing: Float[np.ndarray, "S K C L"]
@@ -44,6 +46,7 @@ class Effects:
     amplitude: Float[np.ndarray, "S K L P"]
     subjects: tuple[str, ...]
     sfreq: float
+    clocks: Float[np.ndarray, " K"]
 
     def __repr__(self) -> str:
         n_subjects, n_atoms, n_warps, _ = self.timing.shape
@@ -55,7 +58,7 @@ class Effects:
     @property
     def delay_seconds(self) -> Float[np.ndarray, "S K C L"]:
         """The delay in seconds."""
-        return self.delay / self.sfreq
+        return self.delay / self.clocks[:, None, None]
 
 
 def separate_effects(fitted: Fitted, X: Any) -> Effects:
@@ -92,7 +95,8 @@ def separate_effects(fitted: Fitted, X: Any) -> Effects:
     if warp := found.transform.warp_part(*cycles.shape[2:]):
         with jax.enable_x64(True):
             cycles = in_batches(lambda *some: read_cycles(warp[0], *some), cycles, own_time)
-    return Effects(log_speed(own_time), own_time - samples, cycles, found.subjects, cohort.sfreq)
+    curves = log_speed(own_time), own_time - samples, cycles
+    return Effects(*curves, found.subjects, cohort.sfreq, found.clocks(cohort.sfreq))
 
 
 def log_speed(own_time: Float[np.ndarray, "*batch L"]) -> Float[np.ndarray, "*batch L"]:

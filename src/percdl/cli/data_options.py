@@ -153,6 +153,8 @@ def read_cohort(options: DataOptions, fitted: percdl.PerCDL | None = None) -> pe
     The settings of a fitted model replace options that are not given, and corrections may use the
     names of its atoms.
     """
+    from percdl.estimators.validation import is_permuted
+
     options = options.with_table_of(fitted)
     format, files, metadata = _find(options)
     if format == _SHARDS:
@@ -168,6 +170,9 @@ def read_cohort(options: DataOptions, fitted: percdl.PerCDL | None = None) -> pe
         listed = [part.strip() for text in texts for part in text.split(",")]
         given[name] = listed[0] if len(listed) == 1 else listed
     cohort = getattr(percdl.Cohort, f"from_{format}")(files, **given)
+    if fitted is not None and is_permuted(fitted.channels_, cohort.channels):
+        given["channels"] = list(fitted.channels_)
+        cohort = getattr(percdl.Cohort, f"from_{format}")(files, **given)
     if options.resample is not None:
         cohort = cohort.resample(options.resample)
     if options.bandpass is not None:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.estimators.described import Described
 from percdl.estimators.personalization import Personalization, explained_share, rebuild_one_by_one
-from percdl.estimators.validation import check_lengths, warn_processing
+from percdl.estimators.validation import check_lengths, is_permuted, warn_processing
 from percdl.exceptions import InvalidParameterError
 from percdl.registry import look_up
 from percdl.signals import AnyCohort, as_any_cohort
@@ -130,6 +130,12 @@ class BaseCDL(TransformerMixin, Described):
                 f"({', '.join(self.channels_)}), but X has {cohort.n_channels} "
                 f"({', '.join(cohort.channels)}). Select the same channels. Pass one recording "
                 "of several channels as a list, `[x]`."
+            )
+        if is_permuted(self.channels_, cohort.channels):
+            raise InvalidParameterError(
+                f"`{type(self).__name__}` was fitted on the channels {', '.join(self.channels_)}, "
+                f"but X has them as {', '.join(cohort.channels)}. Pass them in the order of the "
+                "fit, e.g. with `channels=` of the readers."
             )
         if cohort.sfreq != self.sfreq_:
             raise InvalidParameterError(

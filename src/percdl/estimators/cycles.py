@@ -64,6 +64,11 @@ class Cycles:
     channels: tuple[str, ...]
 
     @property
+    def clocks(self) -> np.ndarray:
+        """The samples of each atom per second, see `Personalization.clocks`."""
+        return self.found.clocks(self.sfreq)
+
+    @property
     def samples_per_step(self) -> np.ndarray:
         """Samples of the recording for each sample of the atom; 1 for cycles as long as it."""
         n_steps = self.found.dictionary.shape[1] - 1
@@ -107,7 +112,7 @@ def find_cycles(
 def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Personalization:
     """Return persons whose cycles are at given onsets, with their usual amplitude.
 
-    Subjects that are not among them, or have no cycle of the atom, are left out.
+    Cycles without a duration get the usual one of the person and atom. Subjects that are not among them, or have no cycle of the atom, are left out.
     """
     advice = "Pass a table such as `model.events_`."
     check_columns("The events", events, ("subject", "onset_sample"), advice)
@@ -121,6 +126,10 @@ def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Pe
     table = table[table["amplitude"].notna()].assign(
         onset_seconds=lambda x: x["onset_sample"] / sfreq
     )
+    if "duration_samples" in found.events and "duration_samples" not in table:
+        lasting: Any = found.events.groupby(["subject", "atom"])["duration_samples"].median()
+        table = table.join(lasting.round().astype(int), on=["subject", "atom"])
+        table["duration_seconds"] = table["duration_samples"] / sfreq
     position = pd.Index(found.subjects).get_indexer(table["subject"])
     table = table.iloc[np.lexsort((table["onset_sample"], position))].reset_index(drop=True)
     return replace(found, events=table)

@@ -68,7 +68,7 @@ class Described(HyperParameters):
         found = self.params_, self.events_, self.n_activations_, tuple(self.subjects_)
         model = self.resolve("transformation"), self.dictionary_, self.dtype
         n_terms = getattr(self.resolve("coder"), "n_terms", 0)
-        return Personalization(*found, *model, n_terms, self.suspects_)
+        return Personalization(*found, *model, n_terms, self.suspects_, self.atom_lengths_)
 
     @property
     def personal_dictionary_(self) -> np.ndarray:

@@ -285,7 +285,8 @@ def collect(
         events["duration_samples"] = results.length.astype(int)
         events["duration_seconds"] = results.length / source.sfreq
     model = (settings.transform, dictionary, settings.dtype, settings.disjoint_coder.n_terms)
-    return Personalization(results.params, events, results.counts, source.subjects, *model)
+    found = results.params, events, results.counts, source.subjects
+    return Personalization(*found, *model, atom_lengths=settings.atom_lengths)
 
 
 def _forget_dead_channels(params: np.ndarray, dead: np.ndarray, settings: Settings) -> None:

@@ -73,7 +73,7 @@ def make_marks(
         raise InvalidParameterError(f"`atom={atom!r}`: the model has {model.n_atoms_} atom(s).")
     _warp_of(channel, model.channels_, model.personalization_)
     if not isinstance(time, pd.DataFrame):
-        longest = model.atom_length_ / model.sfreq_
+        longest = model.atom_lengths_[atom] / model.sfreq_
         if name is None or not isinstance(time, Real) or not 0 <= float(time) <= longest:
             raise InvalidParameterError(
                 f"`mark({name!r}, {atom}, {time!r})` needs a name and a time in seconds between 0 "
@@ -123,7 +123,8 @@ def _place(
         )
     middle = float(pd.Series(time).groupby(subject).median().median())
     spread = float(np.median(np.abs(time - middle)) / NORMAL_MAD)
-    return Mark(name, atom, middle / cycles.sfreq, spread / cycles.sfreq, channel)
+    clock = float(cycles.clocks[atom])
+    return Mark(name, atom, middle / clock, spread / clock, channel)
 
 
 def _to_common(
@@ -197,12 +198,13 @@ def personal_times(
 
     NaN for people without the atom.
     """
-    found, sfreq, everyone = cycles.found, cycles.sfreq, np.arange(len(cycles.found.subjects))
+    found, clocks, everyone = cycles.found, cycles.clocks, np.arange(len(cycles.found.subjects))
     shifts = find_shifts(marks, cycles, cohort)
     times = np.full((len(marks), len(everyone)), np.nan)
     for row, mark, shift in zip(times, marks, shifts, strict=True):
         back = _read_warps(cycles, mark.atom, mark.channel)[1]
-        own = (back(everyone, mark.time * sfreq)[0] + shift) / sfreq
+        clock = clocks[mark.atom]
+        own = (back(everyone, mark.time * clock)[0] + shift) / clock
         row[:] = np.where(found.n_activations[:, mark.atom] > 0, own, np.nan)
     return times
 
@@ -314,7 +316,7 @@ def match_mark(
     found, length = cycles.found, usual.shape[1]
     one = slice(None) if mark.channel is None else [cycles.channels.index(mark.channel)]
     reach = max(round(MATCH * length), 1)
-    shifts, tau = np.arange(-reach, reach + 1), mark.time * cycles.sfreq
+    shifts, tau = np.arange(-reach, reach + 1), mark.time * cycles.clocks[mark.atom]
     back = _read_warps(cycles, mark.atom, mark.channel)[1]
     start = np.nan_to_num(back(np.arange(len(usual)), tau)[0])
     wave = _read_samples(found.dictionary[[mark.atom]][..., one], shifts[None] + tau)[0]
@@ -372,10 +374,10 @@ def _carry(
     Solves ``t - delay_e(t) = psi_s^-1(tau) + shift_s``; the error is that of the delay (delta
     method) and of the annotations.
     """
-    length = cycles.found.dictionary.shape[1]
+    length, clock = cycles.found.dictionary.shape[1], cycles.clocks[mark.atom]
     events = np.flatnonzero(cycles.table["atom"] == mark.atom)
     subject = cycles.found.positions[events]
-    goal, rise = _read_warps(cycles, mark.atom, mark.channel)[1](subject, mark.time * cycles.sfreq)
+    goal, rise = _read_warps(cycles, mark.atom, mark.channel)[1](subject, mark.time * clock)
     goal = goal + shift[subject]
     own, time = cycles.own[events], goal
     for _ in range(N_NEWTON):
@@ -383,7 +385,7 @@ def _carry(
         time = time - (time - delay - goal) / (1 - slope)
     _, slope, basis = read_delay(own, time, length)
     moved = np.einsum("er,ers,es->e", basis, cycles.covariance[events][:, 1:, 1:], basis)
-    placed = (mark.spread * cycles.sfreq / rise) ** 2
+    placed = (mark.spread * clock / rise) ** 2
     return events, time, np.sqrt(moved + placed) / (1 - slope)
 
 

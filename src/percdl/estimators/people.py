@@ -194,10 +194,9 @@ def _back_to_back(found: Personalization) -> pd.Series:
 def describe_parameters(model: Described, found: Personalization) -> pd.DataFrame:
     """Return one row per person and atom (see `PerCDL.parameters`)."""
     length, n_people, frames = model.atom_length_, len(found.subjects), []
-    for k, lasting in enumerate(model.atom_lengths_):
+    for k, clock in enumerate(found.clocks(model.sfreq_)):
         own: Any = found.events[found.events["atom"] == k]
         usual: Any = own["amplitude"].abs().groupby(own["subject"]).median()
-        clock = model.sfreq_ * (length - 1) / (lasting - 1)  # samples of the dictionary per second
         columns = {
             "subject": list(found.subjects),
             "atom": k,

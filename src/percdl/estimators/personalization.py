@@ -40,6 +40,8 @@ class Personalization:
         Subject ids, in order, and those with doubtful results, see ``suspects_`` of the models.
     transform, dictionary, dtype, n_terms
         The model; ``n_terms`` is the number of terms of the baseline of an activation.
+    atom_lengths : tuple of int
+        Samples of each atom in the recordings; empty if all are as long as the dictionary.
     """
 
     params: np.ndarray
@@ -51,6 +53,7 @@ class Personalization:
     dtype: str
     n_terms: int = 0
     suspects: pd.DataFrame | None = None
+    atom_lengths: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         n_subjects, n_atoms, n_params = self.params.shape
@@ -63,6 +66,15 @@ class Personalization:
     def positions(self) -> np.ndarray:
         """The position of each event's subject among the subjects."""
         return pd.Index(self.subjects).get_indexer(self.events["subject"].to_numpy(str))
+
+    def clocks(self, sfreq: float) -> np.ndarray:
+        """Return the samples of the dictionary per second, for each atom.
+
+        The dictionary holds shorter atoms at the samples of the longest.
+        """
+        n_atoms, length = self.dictionary.shape[:2]
+        lasting = np.array(self.atom_lengths or (length,) * n_atoms)
+        return sfreq * ((length - 1) / (lasting - 1))
 
     @cached_property
     def rows_of(self) -> list[np.ndarray]:

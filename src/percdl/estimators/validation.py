@@ -169,6 +169,11 @@ def warn_unmet(cohort: AnyCohort, settings: Settings, results: Results) -> None:
         )
 
 
+def is_permuted(fitted: Sequence[str], given: Sequence[str]) -> bool:
+    """Whether channels are those of a fit in another order."""
+    return tuple(fitted) != tuple(given) and sorted(fitted) == sorted(given)
+
+
 def warn_processing(model: str, fitted: tuple[str, ...] | None, cohort: AnyCohort) -> None:
     """Warn if a cohort was processed differently from the one a model was fitted on.
 

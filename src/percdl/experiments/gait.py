@@ -115,8 +115,10 @@ def load_walks(n_members: int) -> Walks:
 @cache
 def fit(name: str, n_members: int, start: str = FROM_DATA, plain: bool = False) -> BaseCDL:
     """Fit one of `MODELS` on all walks; ``plain`` is the paper's algorithm as printed."""
-    init = first_dictionary(n_members, start)
-    return build(name, init, **(as_printed() if plain else {})).fit(load_walks(n_members).cohort)
+    init, printed = first_dictionary(n_members, start), as_printed() if plain else {}
+    if MODELS[name][0] is not PerCDL:  # without warps there is no prior
+        printed.pop("transformation__prior", None)
+    return build(name, init, **printed).fit(load_walks(n_members).cohort)
 
 
 @cache

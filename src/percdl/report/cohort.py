@@ -248,6 +248,7 @@ def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
         crowd = np.nanquantile(found.personal_dictionary, CROWD, axis=0)
     content = {
         "sfreq": cohort.sfreq,
+        "clocks": people.clocks.tolist(),
         "length": int(found.dictionary.shape[1]),
         "own_lengths": "duration_samples" in found.events,
         "n_atoms": len(found.dictionary),

@@ -122,6 +122,11 @@ class People:
                 errors[s] = normalized_reconstruction_error([record], [guess])
         return errors
 
+    @property
+    def clocks(self) -> np.ndarray:
+        """The samples of each common atom per second."""
+        return self.found.clocks(self.cohort.sfreq)
+
     @cached_property
     def log_speeds(self) -> Float[np.ndarray, "S K C L"]:
         """Logarithm of the local speed of each person at each sample of the common atom."""
@@ -406,7 +411,7 @@ class Groups:
         if not self.n_tests:
             return []
         base, *others = self.names  # the reference, or the first, and all others
-        level, sfreq = self.level / self.n_tests, self.people.cohort.sfreq
+        level, clocks = self.level / self.n_tests, self.people.clocks
         # The smallest p value, 1 / n_permutations, must lie well below the level.
         options = {"n_permutations": max(N_PERMUTATIONS, math.ceil(2 / level))}
         found = []
@@ -421,7 +426,7 @@ class Groups:
             found += [
                 {
                     "part": part, "atom": k, "channel": cluster.channel, "group": name,
-                    "base": base, "from": cluster.start / sfreq, "to": cluster.stop / sfreq,
+                    "base": base, "from": cluster.start / clocks[k], "to": cluster.stop / clocks[k],
                     "above": cluster.mass > 0, "p": cluster.p_value,
                 }
                 for cluster in done.significant(level)

@@ -126,22 +126,23 @@ def draw_person(people: People, words: Words, s: int) -> list[tuple[bytes, str]]
     which = "Cycle" if len(people.atom_names) == 1 else f"Cycle of {people.atom_names[atom]}"
     drawn = [_draw_recording(people, s, channel)]
     named = [phase for phase in shown if phase.kind == "height"]
-    drawn.append((_draw_curve(words, s, curves, label, named), f"{which}, against {norm}."))
+    drawn.append((_draw_curve(words, s, atom, curves, label, named), f"{which}, against {norm}."))
     if n_warps := people.found.warps.shape[2]:
         speeds = np.exp(people.log_speeds[:, atom, channel % n_warps])
         named = [phase for phase in shown if phase.kind == "pace"]
-        picture = _draw_curve(words, s, speeds, "local speed", named, one=True)
+        picture = _draw_curve(words, s, atom, speeds, "local speed", named, one=True)
         about = "Speed along the cycle (1 is the population's; shown from 0.23 to 4.3)"
         drawn.append((picture, f"{about}, against {norm}."))
     return drawn
 
 
 def _draw_curve(
-    words: Words, s: int, curves: np.ndarray, label: str, named: list[Phase], one: bool = False
-) -> bytes:
-    """Draw a curve of a person over the range of the others; one = the level of the population."""
+    words: Words, s: int, atom: int, curves: np.ndarray, label: str, named: list[Phase],
+    one: bool = False,
+) -> bytes:  # fmt: skip
+    """Draw a curve of an atom of a person over the range of the others; one = the level of the population."""
     people, ax = words.people, style.make_axes(None, (WIDTH, 3.3))
-    time = np.arange(curves.shape[1]) / people.cohort.sfreq
+    time = np.arange(curves.shape[1]) / people.clocks[atom]
     others = curves[words.others(s)]
     others = others[np.isfinite(others).all(1)]
     if len(others):

@@ -164,7 +164,8 @@ class Words:
 
     def durations(self, phase: Phase) -> Float[np.ndarray, " S"]:
         """Return how long everyone takes for a phase, in seconds."""
-        times = self.people.found.own_times[:, phase.atom, phase.row] / self.people.cohort.sfreq
+        clock = self.people.clocks[phase.atom]
+        times = self.people.found.own_times[:, phase.atom, phase.row] / clock
         return times[:, phase.stop] - times[:, phase.start]
 
     def _size(self, s: int, phase: Phase) -> float:
@@ -217,7 +218,7 @@ class Words:
     def _say_phase(self, s: int, phase: Phase) -> str:
         length = self.people.found.dictionary.shape[1]
         ends = [100 * u / (length - 1) for u in (phase.start, phase.stop)]
-        seconds = [u / self.people.cohort.sfreq for u in (phase.start, phase.stop)]
+        seconds = [u / self.people.clocks[phase.atom] for u in (phase.start, phase.stop)]
         names = self.people.atom_names
         which = names[phase.atom] if len(names) > 1 else "the cycle"
         where = f"From {ends[0]:.0f} to {ends[1]:.0f} % of {which}"

@@ -168,7 +168,7 @@ def measure_people(people: People, atom: int) -> pd.DataFrame:
         for i, (start, stop) in enumerate(pairwise(ends)):
             part = f"{100 * i // N_PHASES} to {100 * (i + 1) // N_PHASES} %"
             duration = own_time[:, stop] - own_time[:, start]
-            columns[f"duration of {part} of the cycle (ms)"] = 1e3 * duration / sfreq
+            columns[f"duration of {part} of the cycle (ms)"] = 1e3 * duration / people.clocks[atom]
     marks = tuple(mark for mark in people.model.marks_ if mark.atom == atom)
     times = people.mark_times(marks)
     order = np.argsort([mark.time for mark in marks])

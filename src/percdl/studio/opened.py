@@ -132,7 +132,7 @@ class Opened:
         model = self.model
         return {
             "file": self.project.named(self.path),
-            "sfreq": model.sfreq_,
+            "clocks": model.personalization_.clocks(model.sfreq_).tolist(),
             "channels": list(model.channels_),
             "units": list(model.units_),
             "common": pack(np.moveaxis(model.dictionary_, 2, 1)),

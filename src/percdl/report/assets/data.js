@@ -4,10 +4,13 @@ const report = JSON.parse(element("content").textContent);
 
 const nAtoms = report.n_atoms;
 const nChannels = report.channels.length;
-const times = Float64Array.from({ length: report.length }, (_, i) => i / report.sfreq);
 
 // The current selection; every chart is drawn from it.
 const view = { subject: 0, atom: 0, channel: 0 };
+
+// The samples per second of the atom in view, and their times: shorter atoms have as many samples.
+const clock = () => report.clocks[view.atom];
+const times = () => Float64Array.from({ length: report.length }, (_, i) => i / clock());
 
 function subjectId(s) {
   return report.columns[0].values[s];

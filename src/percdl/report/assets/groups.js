@@ -21,8 +21,8 @@ function groupTraces(part, index) {
     const color = pick(COLORS, g);
     const [low, high] = [-1, 1].map((sign) => mean.map((value, i) => value + sign * sd[i]));
     return [
-      ...band(times, low, high, group.name, color, 0.15, { legendgroup: `g${g}`, showlegend: false }),
-      line(times, mean, group.name, color, { dash: pick(DASHES, g), legendgroup: `g${g}` }),
+      ...band(times(), low, high, group.name, color, 0.15, { legendgroup: `g${g}`, showlegend: false }),
+      line(times(), mean, group.name, color, { dash: pick(DASHES, g), legendgroup: `g${g}` }),
     ];
   });
 }

@@ -16,16 +16,16 @@ function inView(curves) {
 function drawOverview() {
   const size = report.sizes[view.atom];
   const color = COLORS[0];
-  const between = (ends, ...look) => band(times, ...ends.map((end) => scaled(inView(end), size)), ...look);
+  const between = (ends, ...look) => band(times(), ...ends.map((end) => scaled(inView(end), size)), ...look);
   const traces = between(shared.crowd, "95% of the personal atoms", theme().soft);
   if (shared.band) traces.push(...between(shared.band, "95% confidence band", color, 0.35));
   const common = scaled(inView(shared.common), size);
-  const visits = report.visits?.[view.atom] ?? Array.from(times, () => 1);
+  const visits = report.visits?.[view.atom] ?? Array.from(times(), () => 1);
   const well = common.map((value, i) => (visits[i] < report.well_visited ? NaN : value));
   const text = visits.map((share) => `${Math.round(100 * share)}% of the people pass here`);
   const thin = { showlegend: well.some(Number.isNaN), text, hovertemplate: "%{y:.3g}, %{text}<extra></extra>" };
-  traces.push(line(times, common, "common atom, few people pass", faded(color, 0.45), thin));
-  traces.push(line(times, well, "common atom", color, { width: 3, hoverinfo: "skip" }));
+  traces.push(line(times(), common, "common atom, few people pass", faded(color, 0.45), thin));
+  traces.push(line(times(), well, "common atom", color, { width: 3, hoverinfo: "skip" }));
   traces.push(...landmarks(common, ({ time }) => time));
   if (report.visits) traces.push(weights(visits));
   draw("overview-atom", traces, {
@@ -39,7 +39,7 @@ function drawOverview() {
 // Below the common atom: the share of people who pass each of its samples.
 function weights(visits) {
   const look = { yaxis: "y2", fill: "tozeroy", fillcolor: faded(COLORS[2], 0.3), hoverinfo: "skip" };
-  return line(times, visits.map((share) => 100 * share), "share of people who pass", COLORS[2], { width: 1, ...look });
+  return line(times(), visits.map((share) => 100 * share), "share of people who pass", COLORS[2], { width: 1, ...look });
 }
 
 function weightAxes() {
@@ -56,7 +56,7 @@ function landmarks(curve, at) {
   );
   return own.filter((mark) => at(mark) !== null).map((mark, index) => ({
     x: [at(mark)],
-    y: [readAt(curve, at(mark) * report.sfreq)],
+    y: [readAt(curve, at(mark) * clock())],
     name: plain(mark.name),
     mode: "markers",
     marker: { color: pick(COLORS, index + 2), symbol: pick(MARKERS, index), size: 10, line: { width: 1, color: theme().ground } },
@@ -113,13 +113,13 @@ function listenToOverview() {
   if (!report.marks) return;
   element("overview-atom").on("plotly_click", ({ points }) => pickTime(points[0].x));
   element("mark-new").addEventListener("click", () => {
-    pickTime(report.length / report.sfreq / 2);
+    pickTime(report.length / clock() / 2);
     element("mark-time").focus();
   });
   element("mark-name").addEventListener("input", showPicked);
   element("mark-time").addEventListener("input", (event) => {
     const time = event.target.valueAsNumber;
-    if (!(time >= 0 && time <= report.length / report.sfreq)) return;
+    if (!(time >= 0 && time <= report.length / clock())) return;
     picked.time = time;
     showPicked();
   });

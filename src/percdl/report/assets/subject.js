@@ -60,7 +60,7 @@ function referenceBand(size) {
   if (!reference) return [];
   const [mean, sd] = reference.atoms.map((curves) => scaled(inView(curves), size / report.sizes[view.atom]));
   const [low, high] = [-2, 2].map((width) => mean.map((value, i) => value + width * sd[i]));
-  return band(times, low, high, `${reference.name}, 2 standard deviations`, COLORS[2], 0.2);
+  return band(times(), low, high, `${reference.name}, 2 standard deviations`, COLORS[2], 0.2);
 }
 
 function drawAtom() {
@@ -69,8 +69,8 @@ function drawAtom() {
     "subject-atom",
     emptyOr([
       ...referenceBand(size),
-      line(times, scaled(inView(shared.common), size), "common atom", theme().shared, { dash: "dash" }),
-      line(times, scaled(inView(person.personal), size), "personal atom", COLORS[1], { width: 3 }),
+      line(times(), scaled(inView(shared.common), size), "common atom", theme().shared, { dash: "dash" }),
+      line(times(), scaled(inView(person.personal), size), "personal atom", COLORS[1], { width: 3 }),
       ...landmarks(scaled(inView(person.personal), size), ({ own }) => own[view.subject]),
     ]),
     { xaxis: axis("time (s)"), yaxis: axis(signalLabel(view.channel)), shapes: named("height", view.channel) },
@@ -91,7 +91,7 @@ function ofWarp(curves) {
 function named(kind, row) {
   const shown = person.phases.filter((phase) => phase.kind === kind && phase.atom === view.atom && phase.row === row);
   const look = { fillcolor: faded(NAMED, 0.25), line: { width: 0 }, layer: "below" };
-  return shown.map(({ start, stop }) => bar(times[start], times[stop], look));
+  return shown.map(({ start, stop }) => bar(times()[start], times()[stop], look));
 }
 
 function drawWarp() {
@@ -102,21 +102,21 @@ function drawWarp() {
   draw(
     "subject-warp",
     emptyOr([
-      line(times, times, "the population", theme().shared, { width: 1, dash: "dash" }),
-      line(times, scaled(ofWarp(person.times), 1 / report.sfreq), "this person", COLORS[1], { width: 3 }),
+      line(times(), times(), "the population", theme().shared, { width: 1, dash: "dash" }),
+      line(times(), scaled(ofWarp(person.times), 1 / clock()), "this person", COLORS[1], { width: 3 }),
     ]),
     { ...layout, yaxis: axis("this person's time (s)") },
   );
-  const ones = times.map(() => 1);
+  const ones = times().map(() => 1);
   const fill = { width: 0, fill: "tonexty", hoverinfo: "skip" };
   draw(
     "subject-speed",
     emptyOr([
-      line(times, ones, "the population", theme().shared, { width: 1, dash: "dash" }),
-      line(times, speed.map((v) => Math.min(v, 1)), "slower", SLOW, { ...fill, fillcolor: faded(SLOW, 0.35) }),
-      line(times, ones, "", SLOW, { width: 0, hoverinfo: "skip", showlegend: false }),
-      line(times, speed.map((v) => Math.max(v, 1)), "faster", FAST, { ...fill, fillcolor: faded(FAST, 0.35) }),
-      line(times, speed, "local speed", theme().text, { width: 2 }),
+      line(times(), ones, "the population", theme().shared, { width: 1, dash: "dash" }),
+      line(times(), speed.map((v) => Math.min(v, 1)), "slower", SLOW, { ...fill, fillcolor: faded(SLOW, 0.35) }),
+      line(times(), ones, "", SLOW, { width: 0, hoverinfo: "skip", showlegend: false }),
+      line(times(), speed.map((v) => Math.max(v, 1)), "faster", FAST, { ...fill, fillcolor: faded(FAST, 0.35) }),
+      line(times(), speed, "local speed", theme().text, { width: 2 }),
     ]),
     {
       ...layout,
@@ -134,14 +134,14 @@ function drawDeparture() {
   const figure = element("departure-figure");
   figure.hidden = !person.departure;
   if (!person.departure) return;
-  const two = (y) => line(times, times.map(() => y), "2 standard deviations", theme().soft, {
+  const two = (y) => line(times(), times().map(() => y), "2 standard deviations", theme().soft, {
     width: 1, dash: "dash", showlegend: y > 0, hoverinfo: "skip",
   });
   // For each atom, first a curve per warp, then one per channel.
   const own = person.departure.slice(view.atom * (report.n_warps + nChannels));
   const timing = own[warpInView()];
-  const traces = [two(2), two(-2), line(times, own[report.n_warps + view.channel], "personal atom (own time)", COLORS[1])];
-  if (report.n_warps) traces.push(line(times, timing, "local speed (population's time)", COLORS[0], { dash: "dot" }));
+  const traces = [two(2), two(-2), line(times(), own[report.n_warps + view.channel], "personal atom (own time)", COLORS[1])];
+  if (report.n_warps) traces.push(line(times(), timing, "local speed (population's time)", COLORS[0], { dash: "dot" }));
   const far = traces.some(({ y }) => y.some((z) => Math.abs(z) > FAR));
   draw("subject-departure", emptyOr(traces), {
     xaxis: axis("time (s)"),

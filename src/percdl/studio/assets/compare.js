@@ -28,8 +28,8 @@ function drawSides(id, sides, part, yaxis) {
     const legendgroup = `side${index}`;
     const { mean, low, high } = side[part];
     const color = COLORS[index];
-    const around = low ? band(times, low, high, side.name, color, 0.3, { legendgroup, showlegend: false }) : [];
-    return [...around, line(times, mean, side.name, color, { width: 3, dash: DASHES[index], legendgroup })];
+    const around = low ? band(times(), low, high, side.name, color, 0.3, { legendgroup, showlegend: false }) : [];
+    return [...around, line(times(), mean, side.name, color, { width: 3, dash: DASHES[index], legendgroup })];
   });
   const [bands, curves] = [true, false].map((isBand) => drawn.filter(({ showlegend }) => (showlegend === false) === isBand));
   const clock = part === "speeds" ? "time of the population (s)" : "own time (s)";

@@ -27,7 +27,7 @@ function landmarksInCycles(channel) {
   const { start, run, curves } = signal.seen;
   return marks.map((mark, index) => {
     const own = signal.events.filter(({ atom }) => atom === mark.atom);
-    const at = own.map(({ onset, length }) => onset + mark.own[view.subject] * report.sfreq * (length / report.length));
+    const at = own.map(({ onset, length }) => onset + mark.own[view.subject] * report.clocks[mark.atom] * (length / report.length));
     const shown = at.filter((t) => t >= signal.from * report.sfreq && t <= signal.to * report.sfreq);
     const value = (t) => (run === 1 ? curves[channel][Math.round(t) - start] : null);
     return {

@@ -5,8 +5,8 @@ const model = JSON.parse(element("content").textContent);
 async function drawAtoms() {
   const curves = await unpack(model.common);
   const n = model.channels.length;
-  const times = Float64Array.from(curves[0], (_, i) => i / model.sfreq);
   const traces = curves.map((curve, i) => {
+    const times = Float64Array.from(curve, (_, t) => t / model.clocks[Math.floor(i / n)]);
     const atom = curves.length > n ? `atom ${Math.floor(i / n)}, ` : "";
     return line(times, curve, `${atom}${model.channels[i % n]}`, pick(COLORS, i), { dash: pick(DASHES, i) });
   });
