@@ -135,7 +135,8 @@ def test_what_needs_the_whole_recording_is_refused(model, walk, tmp_path):
     assert "not a text table" in refused("watch", path, tmp_path, *to)
     assert "--group does not apply" in refused("watch", path, file, *to, "--group", "g")
     assert "--channels 2" in refused("watch", path, file, *to, "--channels", "a,b")
-    assert "is the file that is read" in refused("watch", path, file, "--out", file)
+    for read in (path, file):
+        assert "one of the files that are read" in refused("watch", path, file, "--out", read)
     assert "line 4" in refused("watch", path, _with_text(file), *to)
 
 

@@ -35,8 +35,8 @@ def reliability(
     """
     from percdl.analysis import describe_recordings, measure_reliability
 
-    prepare_files({"--out": out}, source)
     fitted = percdl.load(model)
+    prepare_files({"--out": out}, source.with_table_of(fitted), [model])
     cohort = read_cohort(source, fitted)
     table = read_metadata(source, cohort, fitted)
     wanted = [name for name in (person, visit) if name is not None]
@@ -86,9 +86,11 @@ def score(
     Subjects have the same names in both. Annotations of one subject match its events one to one.
     """
     from percdl.analysis import score_events
+    from percdl.signals.annotations import find_annotations
 
     late = _read_times(tolerance, lag)
-    prepare_files({"--out": out, "--plot": plot})
+    inputs = find_annotations([events, annotations])
+    prepare_files({"--out": out, "--plot": plot}, others=inputs)
     if plot is not None:
         require_packages(("matplotlib",), "plot", "--plot draws a picture")
         if plot.suffix.lower() not in PICTURES:

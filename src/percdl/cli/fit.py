@@ -19,6 +19,7 @@ from percdl.cli.data_options import DataOptions, Person, Reference
 from percdl.cli.model_options import (
     ModelOptions,
     check_atom_length,
+    files_of,
     holds_atoms,
     read_dictionary,
     read_model,
@@ -123,7 +124,8 @@ def fit(
     began = time.perf_counter()
     if report is not None:
         require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-    data.prepare_files({"--out": out, "--report": report}, source)
+    inputs = [resume, *files_of(options.values["init"])]
+    data.prepare_files({"--out": out, "--report": report}, source, inputs)
     with _connected(dask, output) as runtime:
         cohort = data.read_any_cohort(source)
         if report is not None:
@@ -274,7 +276,7 @@ def find(
     The pattern has the channels and the sampling rate of the recordings, after their processing;
     its scale does not matter. Exit code 3: it was not found.
     """
-    data.prepare_files({"--out": out, "--model": model}, source)
+    data.prepare_files({"--out": out, "--model": model}, source, [pattern])
     cohort = data.read_cohort(source)
     output.say(repr(cohort))
     output.event("start", command="find", pattern=pattern, subjects=len(cohort))

@@ -190,6 +190,15 @@ def holds_atoms(path: Path) -> bool:
     return path.suffix in (".npy", ".percdl") or (path.is_file() and is_container(path))
 
 
+def files_of(init: str) -> list[Path]:
+    """Return the files that --init names."""
+    from percdl.signals.annotations import find_annotations
+
+    if init == "auto":
+        return []
+    return [Path(init)] if holds_atoms(Path(init)) else find_annotations(init)
+
+
 def read_model(name: str) -> Any:
     """Return the model that --init names, or None if it names something else."""
     path = Path(name)
