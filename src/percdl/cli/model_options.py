@@ -216,6 +216,8 @@ def read_dictionary(
             flag = as_flag(next(iter(cut)))
             fail(f"{flag} requires annotations as --init; {name} has a window already.")
         if (model := read_model(name)) is not None:
+            if cohort is not None:
+                check_pattern(name, model.n_atoms_, model.channels_, model.sfreq_, cohort)
             return model.dictionary_
         try:
             return np.load(name, allow_pickle=False)
@@ -229,6 +231,19 @@ def read_dictionary(
         )
     marks = percdl.read_annotations(name, sfreq=cohort.sfreq, labels=cut.get("label"))
     return percdl.average_segments(cohort, marks, cut["window"], cut.get("pre", 0))
+
+
+def check_pattern(
+    name: object, n_atoms: int, channels: tuple[str, ...], sfreq: float, cohort: AnyCohort
+) -> None:
+    """Exit unless the patterns of a file have the channels and the rate of the recordings."""
+    if tuple(channels) != tuple(cohort.channels) or sfreq != cohort.sfreq:
+        fail(
+            f"{name} holds {n_atoms} pattern(s) with channels {', '.join(channels)} at "
+            f"{sfreq:g} Hz, but the recordings have {', '.join(cohort.channels)} at "
+            f"{cohort.sfreq:g} Hz. Choose these with --channels and --resample, or pass patterns "
+            "that have them."
+        )
 
 
 def _option(name: str, one: _Declared) -> inspect.Parameter:
