@@ -34,6 +34,7 @@ def reliability(
     index and period (docs/reliability.md).
     """
     from percdl.analysis import describe_recordings, measure_reliability
+    from percdl.signals.recording import abbreviate
 
     fitted = percdl.load(model)
     prepare_files({"--out": out}, source.with_table_of(fitted), [model])
@@ -42,6 +43,12 @@ def reliability(
     wanted = [name for name in (person, visit) if name is not None]
     if table is None or not {*wanted} <= {*table.columns}:
         fail(f"--metadata needs a table with the column(s) {', '.join(wanted)}.")
+    for name in wanted:
+        if unknown := table.index[table[name].isna()].tolist():
+            fail(
+                f"the column {name!r} of the metadata is empty for {abbreviate(unknown, 10)}. "
+                "Fill it in, or leave these recordings out."
+            )
     persons, *visits = (table[name].astype(str).tolist() for name in wanted)
     others = fitted if {*cohort.subjects}.isdisjoint(fitted.subjects_) else None
     found = fitted.personalize(cohort)
