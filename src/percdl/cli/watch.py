@@ -58,6 +58,8 @@ def watch(
     recording; all its events are then in the file. Exit code 3: no event was found.
     """
     name = _only_source(source)
+    if not (follow or name.startswith(LSL) or Path(name).expanduser().is_file()):
+        fail(f"there is no file {name}. Name one that exists, or wait for it without --once.")
     prepare_files({"--out": out}, others=[model, Path(name).expanduser(), source.config])
     fitted: Any = percdl.load(model)
     growing = _open(name, source.as_fitted(fitted.settings_), fitted)
