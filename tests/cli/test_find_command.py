@@ -48,5 +48,7 @@ def test_a_model_of_other_recordings_is_refused(command, walks, model_file, tmp_
     slow = refused(command, *start, "--channels", "x", "--sfreq", "25", *out)
     assert "pattern(s) with channels x at 50 Hz" in slow
     assert "have x at 25 Hz. Choose these with --channels and --resample" in slow
-    assert "have other at 50 Hz" in refused(command, *start, "--channels", "other", "--sfreq", "50", *out)
+    assert "have other at 50 Hz" in refused(
+        command, *start, "--channels", "other", "--sfreq", "50", *out
+    )
     assert not (tmp_path / "out").exists()
