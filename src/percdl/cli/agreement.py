@@ -44,7 +44,8 @@ def reliability(
     if table is None or not {*wanted} <= {*table.columns}:
         fail(f"--metadata needs a table with the column(s) {', '.join(wanted)}.")
     for name in wanted:
-        if unknown := table.index[table[name].isna()].tolist():
+        column: Any = table[name]
+        if unknown := column.index[column.isna()].tolist():
             fail(
                 f"the column {name!r} of the metadata is empty for {abbreviate(unknown, 10)}. "
                 "Fill it in, or leave these recordings out."
