@@ -192,6 +192,8 @@ def test_an_invitation_has_a_fingerprint(place):
     assert done["fingerprint"].replace("-", "") == done["checksum"][:32]
     change(place / "federation.toml", "penalty = 0.3", "penalty = 0.4")
     assert invite(place, "other.toml")[1]["checksum"] != done["checksum"]
+    plan = place / "federation.toml"
+    assert "files that are read" in refused("federate", "invite", plan, "--out", plan)
 
 
 @pytest.mark.parametrize(

@@ -39,3 +39,16 @@ def test_a_pattern_of_other_channels_is_refused(walks, pattern, tmp_path):
     text = refused("find", other, walks, "--sfreq", "50", "--out", tmp_path / "e.csv")
     assert "other.csv" in text
     assert "channels x, y" in text
+
+
+@pytest.mark.parametrize("command", ["find", "fit"])
+def test_a_model_of_other_recordings_is_refused(command, walks, model_file, tmp_path):
+    start = [model_file, walks] if command == "find" else [walks, "--init", model_file]
+    out = ["--out", tmp_path / "out"]
+    slow = refused(command, *start, "--channels", "x", "--sfreq", "25", *out)
+    assert "pattern(s) with channels x at 50 Hz" in slow
+    assert "have x at 25 Hz. Choose these with --channels and --resample" in slow
+    assert "have other at 50 Hz" in refused(
+        command, *start, "--channels", "other", "--sfreq", "50", *out
+    )
+    assert not (tmp_path / "out").exists()

@@ -83,6 +83,7 @@ def test_only_the_same_fit_goes_on(walks, tmp_path, interrupting, monkeypatch):
     message = refused("fit", *resume, "--penalty", "0.5")
     assert "is of a fit with `penalty=0.3`, not `penalty=0.5`" in message
     assert "of a fit to other recordings" in refused("fit", *resume, "--zscore")
+    assert "files that are read" in refused("fit", *resume, "--out", tmp_path / "m.checkpoint")
     assert contents(tmp_path) == ["m.checkpoint"]
 
 

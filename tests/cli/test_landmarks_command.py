@@ -69,6 +69,11 @@ def test_a_fit_from_a_model_keeps_its_landmarks(marked, walks, tmp_path):
     assert both["sample_x"].to_numpy() == pytest.approx(both["sample_y"], abs=0.5)
 
 
+def test_without_landmarks_the_command_that_places_them_is_named(model_file, walks, tmp_path):
+    message = refused("landmarks", model_file, walks, "--out", tmp_path / "x.csv")
+    assert "or `percdl mark` in the shell" in message
+
+
 def test_events_with_their_quality(model_file, walks, tmp_path):
     out = tmp_path / "events.csv"
     options = ("events", model_file, walks, "--out", out)

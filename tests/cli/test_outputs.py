@@ -1,6 +1,7 @@
 """Where nothing can be written: a message, an exit code, and nothing half-written."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -142,3 +143,75 @@ def test_a_recording_is_never_replaced_by_a_result(walks, model_file, tmp_path):
     ):
         assert f"{recording} is one of the files that are read" in refused(*arguments)
         assert recording.read_bytes() == before
+
+
+def test_what_else_is_read_is_never_replaced_by_a_result(walks, model_file, tmp_path):
+    recording, model = sorted(walks.glob("*.csv"))[0], shutil.copy(model_file, tmp_path / "m")
+    marks = tmp_path / "marks.csv"
+    marks.write_text("subject,sample,seconds,label\nAda,10,0.2,N\n")
+    config = tmp_path / "options.toml"
+    config.write_text("")
+    for read, *arguments in (
+        (model, "personalize", model, walks),
+        (model, "events", model),
+        (model, "events", model, walks),
+        (model, "landmarks", model, walks),
+        (model, "reliability", model, walks, "--person", "name"),
+        (model, "fit", walks, *FIT, "--init", model),
+        (model, "find", model, walks, *READ),
+        (recording, "events", model, recording),
+        (marks, "find", marks, walks, *READ),
+        (marks, "fit", walks, *FIT, "--init", marks, "--window", 16),
+        (marks, "mark", model, walks, "--annotations", marks),
+        (marks, "score", model, marks),
+        (model, "score", model, marks),
+        (config, "fit", walks, *FIT, "--config", config),
+    ):
+        before = read.read_bytes()
+        message = refused(*arguments, "--out", read)
+        assert f"--out {read} is one of the files that are read" in message
+        assert read.read_bytes() == before
+
+
+def test_pages_do_not_replace_the_model(walks, model_file, tmp_path):
+    pytest.importorskip("plotly")
+    model = shutil.copy(model_file, tmp_path / "m")
+    for arguments in (["report", model, walks], ["person", model, walks, "--about", "Ada"]):
+        assert "files that are read" in refused(*arguments, "--out", model)
+
+
+def test_the_table_of_the_fit_is_not_replaced(walks, model_file, tmp_path):
+    table, out = tmp_path / "people.csv", tmp_path / "m.percdl"
+    table.write_text("subject,group\nAda,a\nBo,b\nCy,a\nDi,b\n")
+    model = percdl.load(model_file)
+    model.settings_ |= {"metadata": str(table)}
+    model.save(out)
+    assert "files that are read" in refused("personalize", out, walks, "--out", table)
+
+
+def test_files_in_a_folder_of_events_do_not_replace_recordings(walks, model_file, tmp_path):
+    pytest.importorskip("wfdb")
+    own = shutil.copytree(walks, tmp_path / "walks")
+    before = {path: path.read_bytes() for path in own.iterdir()}
+    options = ["--format", "wfdb", "--extension", "csv", "--out", own]
+    assert "files that are read" in refused("events", model_file, own, *options)
+    assert {path: path.read_bytes() for path in own.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("command", "other"),
+    [
+        ("fit", "--report"),
+        ("find", "--model"),
+        ("personalize", "--events"),
+        ("personalize", "--people"),
+        ("landmarks", "--intervals"),
+    ],
+)
+def test_two_results_need_two_files(command, other, walks, model_file, tmp_path):
+    start = ["fit", walks, *FIT] if command == "fit" else [command, model_file, walks]
+    if other == "--report":
+        pytest.importorskip("plotly")
+    options = ["--out", tmp_path / "x", other, tmp_path / "new" / ".." / "x"]
+    assert f"--out and {other} both name" in refused(*start, *options)
+    assert contents(tmp_path) == []

@@ -115,7 +115,11 @@ def test_nothing_found_is_an_exit_code(model_file, tmp_path):
         (".", [], "There is no model file at"),
         (None, ["--channels", "y"], "no column 'y', only 't', 'x', 'other'"),
         (None, ["--channels", "x,other"], "was fitted on 1 channel(s) (x), but X has 2"),
-        (None, ["--sfreq", "100"], "was fitted at 50 Hz, but X is sampled at 100 Hz"),
+        (
+            None,
+            ["--sfreq", "100"],
+            "sampled at 100 Hz. Resample X first (in the shell: --resample 50)",
+        ),
         (None, ["--sfreq", "100"], "`Cohort.from_arrays(X, sfreq=50)`"),
         (None, ["--nope"], "No such option"),
     ],

@@ -1,6 +1,7 @@
 """``percdl reliability``: how well the numbers of a model repeat."""
 
 import pandas as pd
+import pytest
 from commands import refused, run, write_walks
 
 
@@ -20,3 +21,13 @@ def test_people_recorded_twice(model_file, tmp_path):
     assert {"warp 1", "deviation", "period, atom 0"} <= {*found.index}
     assert (found["sdc_low"] <= found["sdc_high"]).all()
     assert "column(s) nobody" in refused(*options, "--person", "nobody")
+
+
+@pytest.mark.parametrize("column", ["name", "day"])
+def test_people_and_visits_are_known(column, walks, model_file, tmp_path):
+    table = tmp_path / "walks.csv"
+    people = pd.DataFrame({"subject": ["Ada", "Bo", "Cy", "Di"], "name": list("aabb"), "day": 1})
+    people.assign(**{column: ["1", "", "1", ""]}).to_csv(table, index=False)
+    options = ["--metadata", table, "--person", "name", "--visit", "day"]
+    message = refused("reliability", model_file, walks, *options, "--out", tmp_path / "out.csv")
+    assert f"column '{column}' of the metadata is empty for Bo, Di" in message

@@ -131,11 +131,13 @@ def test_what_needs_the_whole_recording_is_refused(model, walk, tmp_path):
     path, file = model[1], walk[0]
     assert "needs their end" in refused("watch", path, file, *to, "--bandpass", 1, 10)
     assert "rate of the model" in refused("watch", path, file, *to, "--sfreq", 100)
+    assert "there is no file" in refused("watch", path, file.with_name("nope.csv"), *to)
     assert "one file" in refused("watch", path, file, file, *to)
     assert "not a text table" in refused("watch", path, tmp_path, *to)
     assert "--group does not apply" in refused("watch", path, file, *to, "--group", "g")
     assert "--channels 2" in refused("watch", path, file, *to, "--channels", "a,b")
-    assert "is the file that is read" in refused("watch", path, file, "--out", file)
+    for read in (path, file):
+        assert "one of the files that are read" in refused("watch", path, file, "--out", read)
     assert "line 4" in refused("watch", path, _with_text(file), *to)
 
 

@@ -256,7 +256,9 @@ def test_subjects_come_once(write):
     folder = write(A=GOOD)
     (folder / "again").mkdir()
     (folder / "again" / "A.csv").write_text(GOOD)
-    with pytest.raises(UnreadableFileError, match=r"subject 'A' was read before, from .*A\.csv"):
+    with pytest.raises(
+        UnreadableFileError, match=r"subject 'A' was read before, from .*A\.csv.*Rename"
+    ):
         Cohort.from_csv(folder / "**" / "*.csv", channels="RRY", sfreq=100)
     told_apart = Cohort.from_csv(
         folder / "**" / "*.csv",

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from commands import refused
 
 from percdl.cli.studio_command import studio
 from percdl.studio.server import Server
@@ -18,3 +19,7 @@ def test_a_relative_place_opens_its_own_page(folder, monkeypatch, name, model):
     (page,) = pages
     assert page.endswith(model)
     assert ("&" in page) == bool(model)
+
+
+def test_a_port_that_does_not_exist_is_refused(folder):
+    assert "not in the range 0<=x<=65535" in refused("studio", folder, "--port", 99999)

@@ -34,14 +34,22 @@ def reliability(
     index and period (docs/reliability.md).
     """
     from percdl.analysis import describe_recordings, measure_reliability
+    from percdl.signals.recording import abbreviate
 
-    prepare_files({"--out": out}, source)
     fitted = percdl.load(model)
+    prepare_files({"--out": out}, source.with_table_of(fitted), [model])
     cohort = read_cohort(source, fitted)
     table = read_metadata(source, cohort, fitted)
     wanted = [name for name in (person, visit) if name is not None]
     if table is None or not {*wanted} <= {*table.columns}:
         fail(f"--metadata needs a table with the column(s) {', '.join(wanted)}.")
+    for name in wanted:
+        column: Any = table[name]
+        if unknown := column.index[column.isna()].tolist():
+            fail(
+                f"the column {name!r} of the metadata is empty for {abbreviate(unknown, 10)}. "
+                "Fill it in, or leave these recordings out."
+            )
     persons, *visits = (table[name].astype(str).tolist() for name in wanted)
     others = fitted if {*cohort.subjects}.isdisjoint(fitted.subjects_) else None
     found = fitted.personalize(cohort)
@@ -86,9 +94,11 @@ def score(
     Subjects have the same names in both. Annotations of one subject match its events one to one.
     """
     from percdl.analysis import score_events
+    from percdl.signals.annotations import find_annotations
 
     late = _read_times(tolerance, lag)
-    prepare_files({"--out": out, "--plot": plot})
+    inputs = find_annotations([events, annotations])
+    prepare_files({"--out": out, "--plot": plot}, others=inputs)
     if plot is not None:
         require_packages(("matplotlib",), "plot", "--plot draws a picture")
         if plot.suffix.lower() not in PICTURES:

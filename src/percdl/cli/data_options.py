@@ -225,20 +225,43 @@ def read_metadata(
     return Metadata(table, options.metadata_subject, options.group).rows_of(cohort.subjects)
 
 
-def prepare_files(results: Mapping[str, Path | None], read: DataOptions | None = None) -> None:
+def prepare_files(
+    results: Mapping[str, Path | None],
+    read: DataOptions | None = None,
+    others: Iterable[Path | None] = (),
+) -> None:
     """Check that results, given by their options, can be written before any work is done.
 
-    A file that is read is not replaced.
+    Every result has a file of its own, and replaces none that is read: see `keep_inputs`.
     """
     paths = {flag: path for flag, path in results.items() if path is not None}
+    flags: dict[Path, str] = {}
     for flag, path in paths.items():
         prepare_file(path, flag)
+        if (first := flags.setdefault(path.resolve(), flag)) != flag:
+            fail(f"{first} and {flag} both name {path}. Name a file for each.")
+    keep_inputs(paths.items(), read, others)
+
+
+def keep_inputs(
+    results: Iterable[tuple[str, Path]], read: DataOptions | None, others: Iterable[Path | None]
+) -> None:
+    """Refuse to replace a file that is read: recordings, what belongs to them, or others."""
+    used = [*others]
     if read is not None:
         _, files, table = _find(read)
-        used = [file for file in (*files, table, read.corrections) if file and file.exists()]
-        for flag, path in paths.items():
-            if path.exists() and any(map(path.samefile, used)):
-                fail(f"{flag} {path} is one of the files that are read. Name another file.")
+        signals = [file.with_suffix(".dat") for file in files if file.suffix == ".hea"]
+        used += [*files, *signals, table, read.corrections, read.config]
+    known = {_identity(path) for path in used if path is not None and path.exists()}
+    for flag, path in results:
+        if path.exists() and _identity(path) in known:
+            fail(f"{flag} {path} is one of the files that are read. Name another file.")
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Return what paths of the same file have in common."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def _find(options: DataOptions) -> tuple[str, list[Path], Path | None]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import percdl
-from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.data_options import DataOptions, prepare_files, read_cohort
 from percdl.cli.model_options import ModelOptions, read_dictionary
 from percdl.cli.options import InvitationFile, LogFile, argument, as_flag, option
 from percdl.cli.output import (
@@ -53,6 +53,8 @@ def invite(
     for path in (plan.authority, *plan.members.values()):
         if not path.is_file():
             fail(f"there is no file {path}. `percdl federate keys` makes keys and certificates.")
+    inputs = [config, plan.authority, *plan.members.values(), plan.init]
+    prepare_files({"--out": out}, others=inputs)
     try:
         manifest = _make_manifest(plan)
     except CommandError:

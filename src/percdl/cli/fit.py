@@ -19,6 +19,8 @@ from percdl.cli.data_options import DataOptions, Person, Reference
 from percdl.cli.model_options import (
     ModelOptions,
     check_atom_length,
+    check_pattern,
+    files_of,
     holds_atoms,
     read_dictionary,
     read_model,
@@ -123,7 +125,8 @@ def fit(
     began = time.perf_counter()
     if report is not None:
         require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-    data.prepare_files({"--out": out, "--report": report}, source)
+    inputs = [resume, *files_of(options.values["init"])]
+    data.prepare_files({"--out": out, "--report": report}, source, inputs)
     with _connected(dask, output) as runtime:
         cohort = data.read_any_cohort(source)
         if report is not None:
@@ -274,7 +277,7 @@ def find(
     The pattern has the channels and the sampling rate of the recordings, after their processing;
     its scale does not matter. Exit code 3: it was not found.
     """
-    data.prepare_files({"--out": out, "--model": model}, source)
+    data.prepare_files({"--out": out, "--model": model}, source, [pattern])
     cohort = data.read_cohort(source)
     output.say(repr(cohort))
     output.event("start", command="find", pattern=pattern, subjects=len(cohort))
@@ -314,19 +317,15 @@ def _as_penalty(text: str) -> float | str:
 def _read_pattern(path: Path, source: DataOptions, cohort: percdl.Cohort) -> np.ndarray:
     """Return the atoms of a file: .npy, a model, or one recording that is the pattern."""
     if holds_atoms(path):
-        return read_dictionary(str(path))
+        return read_dictionary(str(path), cohort)
     plain = ("resample", "bandpass", "zscore", "zscore_jointly")
     about = ("metadata", "metadata_subject", "group", "subject", "corrections")
     none: dict[str, Any] = dict.fromkeys((*plain, *about))
     own = data.read_cohort(replace(source, data=[str(path)], **none))
-    pattern = own[0]
-    if len(own) != 1 or pattern.channels != cohort.channels or own.sfreq != cohort.sfreq:
-        fail(
-            f"{path} holds {len(own)} pattern(s) with channels {', '.join(own.channels)} at "
-            f"{own.sfreq:g} Hz, but the recordings have {', '.join(cohort.channels)} at "
-            f"{cohort.sfreq:g} Hz. Save one pattern with these channels, at this rate."
-        )
-    return pattern.values[None].astype(float)
+    if len(own) != 1:
+        fail(f"{path} holds {len(own)} recordings. Pass one recording, which is the pattern.")
+    check_pattern(path, 1, own.channels, own.sfreq, cohort)
+    return own[0].values[None].astype(float)
 
 
 def suggest(

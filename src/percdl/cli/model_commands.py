@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,6 +15,7 @@ from percdl.cli.data_options import (
     DataOptions,
     Person,
     Reference,
+    keep_inputs,
     prepare_files,
     read_cohort,
     read_metadata,
@@ -21,7 +24,6 @@ from percdl.cli.options import Model, OpenPage, argument, option
 from percdl.cli.output import (
     Output,
     fail,
-    prepare_file,
     prepare_folder,
     require_packages,
     to_json,
@@ -37,10 +39,15 @@ Format = Literal["csv", "bids", "wfdb"]
 
 
 def _start(
-    command: str, model: Path, source: DataOptions, output: Output
+    command: str,
+    model: Path,
+    source: DataOptions,
+    output: Output,
+    results: Mapping[str, Path | None],
 ) -> tuple[Any, percdl.Cohort]:
-    """Load a model, and read recordings as in its fit."""
+    """Load a model, check that results can be written, and read recordings as in the fit."""
     fitted = percdl.load(model)
+    prepare_files(results, source.with_table_of(fitted), [model])
     cohort = read_cohort(source, fitted)
     output.say(repr(cohort))
     output.event("start", command=command, model=model, subjects=len(cohort))
@@ -67,8 +74,8 @@ def personalize(
     """
     from percdl.estimators.people import check_names, describe_parameters, describe_people
 
-    prepare_files({"--out": out, "--events": events, "--people": people}, source)
-    fitted, cohort = _start("personalize", model, source, output)
+    results = {"--out": out, "--events": events, "--people": people}
+    fitted, cohort = _start("personalize", model, source, output, results)
     found = fitted.personalize(cohort)
     n_events = len(found.events)
     text = f"{n_events} events in {len(cohort)} recording(s).\nParameters: {out}"
@@ -108,18 +115,22 @@ def events(
     Files are read and processed as in the fit, unless options say otherwise. Exit code 3: there
     are no events.
     """
-    (prepare_file if format == "csv" else prepare_folder)(out, "--out")
-    fitted = percdl.load(model)
-    table, subjects = fitted.events_, fitted.subjects_
+    results = {"--out": out} if format == "csv" else {}
+    if not results:
+        prepare_folder(out, "--out")
     if source.data:
-        fitted, cohort = _start("events", model, source, output)
+        fitted, cohort = _start("events", model, source, output, results)
         subjects = cohort.subjects
         if quality or min_quality:
             table = fitted.cycles(cohort, min_quality=min_quality)
         else:
             table = fitted.personalize(cohort).events
-    elif quality or min_quality:
-        fail("--quality and --min-quality need the recordings: pass DATA.")
+    else:
+        if quality or min_quality:
+            fail("--quality and --min-quality need the recordings: pass DATA.")
+        prepare_files(results, others=[model])
+        fitted = percdl.load(model)
+        table, subjects = fitted.events_, fitted.subjects_
     options: dict[str, Any] = {}
     if format == "bids":
         length = fitted.atom_length_ / fitted.sfreq_
@@ -127,16 +138,24 @@ def events(
     elif format == "wfdb":
         options = {"sfreq": fitted.sfreq_, "extension": extension}
     with writing(out, "--out"):
-        written = _write_events(format, table, out, options)
+        keep = partial(keep_inputs, read=source if source.data else None, others=[model])
+        written = _write_events(format, table, out, options, keep)
     text = f"{len(table)} events in {len(subjects)} recording(s).\nEvents: {out}"
     text += "" if format == "csv" else f" ({len(written)} files)"
     output.done(text, len(table), out=out, events=len(table), files=written)
 
 
 def _write_events(
-    format: Format, table: pd.DataFrame, out: Path, options: dict[str, Any]
+    format: Format,
+    table: pd.DataFrame,
+    out: Path,
+    options: dict[str, Any],
+    keep: Callable[[Iterable[tuple[str, Path]]], None],
 ) -> list[Path]:
-    """Write all files of a format or none; return their paths."""
+    """Write all files of a format or none; return their paths.
+
+    ``keep`` raises if a file of a folder may not be replaced.
+    """
     from percdl.signals.files import scratch_folder
 
     if format == "csv":
@@ -147,6 +166,7 @@ def _write_events(
         write(table, folder, **options)
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         targets = [out / file.relative_to(folder) for file in files]
+        keep(("--out", target) for target in targets)
         for file, target in zip(files, targets, strict=True):
             target.parent.mkdir(parents=True, exist_ok=True)
             os.replace(file, target)
@@ -179,11 +199,16 @@ def mark(
     DATA are the recordings of the annotations; each label becomes a landmark. Landmarks are
     saved with the model.
     """
+    from percdl.signals.annotations import find_annotations
+
     ways = (annotations is not None, name is not None and at is not None, remove is not None)
     if sum(ways) != 1:
         fail("pass either --annotations, or --name and --at, or --remove.")
     target = model if out is None else out
-    prepare_files({"--out": target}, None if annotations is None else source)
+    if annotations is None:
+        prepare_files({"--out": target})
+    else:
+        prepare_files({"--out": target}, source, find_annotations(annotations))
     fitted: Any = percdl.load(model)
     if remove is not None:
         fitted.unmark(remove)
@@ -227,8 +252,8 @@ def landmarks(
     from percdl.estimators.landmarks import intervals as measure
 
     pairs = None if interval is None else dict(map(_read_interval, interval))
-    prepare_files({"--out": out, "--intervals": intervals}, source)
-    fitted, cohort = _start("landmarks", model, source, output)
+    results = {"--out": out, "--intervals": intervals}
+    fitted, cohort = _start("landmarks", model, source, output, results)
     table = fitted.landmarks(cohort, level=level)
     spans = measure(table, pairs)
     write_table(table, out, "--out")
@@ -269,8 +294,7 @@ def report(
     one file that works offline.
     """
     require_packages(("jinja2", "plotly", "matplotlib"), "plot", "a report draws pictures")
-    prepare_files({"--out": out}, source)
-    fitted, cohort = _start("report", model, source, output)
+    fitted, cohort = _start("report", model, source, output, {"--out": out})
     table = (fitted.settings_ or {}).get("metadata")
     if table is not None and source.metadata is None and not any(cohort.groups):
         output.warn(
@@ -302,8 +326,7 @@ def person(
     its --metadata and --group are used too. The page contains no names or recordings of others.
     """
     require_packages(("jinja2", "matplotlib"), "plot", "the page draws pictures")
-    prepare_files({"--out": out}, source)
-    fitted, cohort = _start("person", model, source, output)
+    fitted, cohort = _start("person", model, source, output, {"--out": out})
     options = {"reference": reference, "person": person}
     metadata = read_metadata(source, cohort, fitted)
     with writing(out, "--out"):

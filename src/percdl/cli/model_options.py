@@ -190,6 +190,15 @@ def holds_atoms(path: Path) -> bool:
     return path.suffix in (".npy", ".percdl") or (path.is_file() and is_container(path))
 
 
+def files_of(init: str) -> list[Path]:
+    """Return the files that --init names."""
+    from percdl.signals.annotations import find_annotations
+
+    if init == "auto":
+        return []
+    return [Path(init)] if holds_atoms(Path(init)) else find_annotations(init)
+
+
 def read_model(name: str) -> Any:
     """Return the model that --init names, or None if it names something else."""
     path = Path(name)
@@ -207,6 +216,8 @@ def read_dictionary(
             flag = as_flag(next(iter(cut)))
             fail(f"{flag} requires annotations as --init; {name} has a window already.")
         if (model := read_model(name)) is not None:
+            if cohort is not None:
+                check_pattern(name, model.n_atoms_, model.channels_, model.sfreq_, cohort)
             return model.dictionary_
         try:
             return np.load(name, allow_pickle=False)
@@ -220,6 +231,19 @@ def read_dictionary(
         )
     marks = percdl.read_annotations(name, sfreq=cohort.sfreq, labels=cut.get("label"))
     return percdl.average_segments(cohort, marks, cut["window"], cut.get("pre", 0))
+
+
+def check_pattern(
+    name: object, n_atoms: int, channels: tuple[str, ...], sfreq: float, cohort: AnyCohort
+) -> None:
+    """Exit unless the patterns of a file have the channels and the rate of the recordings."""
+    if tuple(channels) != tuple(cohort.channels) or sfreq != cohort.sfreq:
+        fail(
+            f"{name} holds {n_atoms} pattern(s) with channels {', '.join(channels)} at "
+            f"{sfreq:g} Hz, but the recordings have {', '.join(cohort.channels)} at "
+            f"{cohort.sfreq:g} Hz. Choose these with --channels and --resample, or pass patterns "
+            "that have them."
+        )
 
 
 def _option(name: str, one: _Declared) -> inspect.Parameter:

@@ -26,7 +26,7 @@ def studio(
     place: Annotated[
         Path, argument("PLACE", "A folder of recordings, or a model in it.")
     ] = Path(),
-    port: Annotated[int, option("Port to listen on; 0 chooses one.")] = 0,
+    port: Annotated[int, option("Port to listen on; 0 chooses one.", min=0, max=65535)] = 0,
     host: Annotated[
         str, option("Network address to listen on; in a container 0.0.0.0.")
     ] = "127.0.0.1",

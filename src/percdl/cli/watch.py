@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 import percdl
-from percdl.cli.data_options import OF_TEXT, DataOptions
+from percdl.cli.data_options import OF_TEXT, DataOptions, prepare_files
 from percdl.cli.options import Model, as_flag, option
-from percdl.cli.output import Output, fail, noticing_ctrl_c, prepare_file
+from percdl.cli.output import Output, fail, noticing_ctrl_c
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,10 +57,10 @@ def watch(
     streaming layer. Columns are read as in the fit, unless options say otherwise. Ctrl-C ends the
     recording; all its events are then in the file. Exit code 3: no event was found.
     """
-    prepare_file(out, "--out")
     name = _only_source(source)
-    if out.exists() and Path(name).exists() and out.samefile(name):
-        fail(f"--out {out} is the file that is read. Name another file.")
+    if not (follow or name.startswith(LSL) or Path(name).expanduser().is_file()):
+        fail(f"there is no file {name}. Name one that exists, or wait for it without --once.")
+    prepare_files({"--out": out}, others=[model, Path(name).expanduser(), source.config])
     fitted: Any = percdl.load(model)
     growing = _open(name, source.as_fitted(fitted.settings_), fitted)
     stream = percdl.Stream(fitted, person, learn=_samples(learn), max_lag=_samples(max_lag))

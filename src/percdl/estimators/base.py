@@ -140,7 +140,8 @@ class BaseCDL(TransformerMixin, Described):
         if cohort.sfreq != self.sfreq_:
             raise InvalidParameterError(
                 f"`{type(self).__name__}` was fitted at {self.sfreq_:g} Hz, but X is sampled at "
-                f"{cohort.sfreq:g} Hz. Resample X first, or state the rate of plain arrays: "
+                f"{cohort.sfreq:g} Hz. Resample X first (in the shell: --resample "
+                f"{self.sfreq_:g}), or state the rate of plain arrays: "
                 f"`Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
         check_lengths(cohort, self.atom_length_, type(self).__name__)

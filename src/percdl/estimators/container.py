@@ -20,11 +20,23 @@ from percdl.signals.headers import read_json
 
 SCHEMA = 2
 MODEL, CHECKPOINT, FEDERATION = "percdl", "percdl-checkpoint", "percdl-federation"
-# The name of a kind of file in messages, and what to do if another kind was needed.
+# The name of a kind of file in messages, what to do if it was needed, and if it was not.
 NAMES = {
-    MODEL: ("a PerCDL model file", "Pass a file written by `model.save`."),
-    CHECKPOINT: ("a checkpoint of a fit", "Finish that fit: `percdl fit --resume FILE`."),
-    FEDERATION: ("the state of a federated fit", "Continue that fit: `percdl federate join`."),
+    MODEL: (
+        "a PerCDL model file",
+        "Pass a file written by `model.save`.",
+        "Its fit is finished. Start another one from it: `percdl fit --init FILE`.",
+    ),
+    CHECKPOINT: (
+        "a checkpoint of a fit",
+        "Start that fit again.",
+        "Finish that fit: `percdl fit --resume FILE`.",
+    ),
+    FEDERATION: (
+        "the state of a federated fit",
+        "Start that fit again.",
+        "Continue that fit: `percdl federate join`.",
+    ),
 }
 
 Arrays = dict[str, np.ndarray]
@@ -111,9 +123,9 @@ def naming(path: Any, kind: str) -> Iterator[None]:
         raise
     # Types of numbers that NumPy does not know are missing attributes of it.
     except (SafetensorError, AttributeError, LookupError, TypeError, ValueError) as error:
-        advice = NAMES[MODEL][1] if kind == MODEL else "Start that fit again."
+        name, advice, _ = NAMES[kind]
         raise ModelFileError(
-            f"{path} is not {NAMES[kind][0]}, or it is damaged ({error}). {advice}"
+            f"{path} is not {name}, or it is damaged ({error}). {advice}"
         ) from error
 
 
@@ -139,9 +151,10 @@ def checksum(arrays: Arrays, content: str) -> str:
 
 
 def _check(path: Any, kind: str, metadata: dict[str, str]) -> None:
-    found, name, version = metadata.get("format"), NAMES[kind][0], metadata.get("version")
+    found, (name, needed, _) = metadata.get("format"), NAMES[kind]
+    version = metadata.get("version")
     if found != kind:
-        what, advice = NAMES.get(found or "", (None, NAMES[MODEL][1]))
+        what, _, advice = NAMES.get(found or "", (None, None, needed))
         raise ModelFileError(f"{path} is {f'{what}, not' if what else 'not'} {name}. {advice}")
     schema = int(metadata["schema"])
     if schema == 1 and kind != MODEL:

@@ -263,7 +263,8 @@ class Described(HyperParameters):
             raise InvalidParameterError(f"`level={level!r}` must be between 0 and 1.")
         if not self.marks_:
             raise InvalidParameterError(
-                "There are no landmarks. Place some first: `model.mark(name, atom, seconds)`."
+                "There are no landmarks. Place some first: `model.mark(name, atom, seconds)`, "
+                "or `percdl mark` in the shell."
             )
         cohort: Any = self.recordings_ if X is None else as_any_cohort(X)
         return find_landmarks(self.marks_, self._find_cycles(X, events), cohort, level)

@@ -83,7 +83,7 @@ def read_annotations(
     wanted = None if labels is None else [labels] if isinstance(labels, str) else list(labels)
     found: dict[str, Path] = {}
     frames = []
-    for path in _find(paths):
+    for path in find_annotations(paths):
         kind = FORMAT_OF.get(path.suffix.lower())
         if path.suffix.lower() == ".dat" or kind not in ("csv", None):
             raise UnreadableFileError(
@@ -185,7 +185,7 @@ def average_segments(
     return np.mean(atoms, axis=0)[None]
 
 
-def _find(paths: Paths) -> list[Path]:
+def find_annotations(paths: Paths) -> list[Path]:
     """Return the annotation files of paths, patterns and folders."""
     found = []
     for path in list_paths(paths):

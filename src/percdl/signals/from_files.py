@@ -279,8 +279,8 @@ def read_all(
                 if subject in found:
                     raise InvalidRecordingError(
                         f"subject {subject!r} was read before, from {found[subject][0]}. A Cohort "
-                        "has one recording per id; give each trial an id with subject_of=, a "
-                        "function of the path."
+                        "has one recording per id. Rename one of the files, or in Python give "
+                        "each an id with subject_of=, a function of the path."
                     )
                 found[subject] = path, recording
     recordings = [recording for _, recording in found.values()]
