@@ -114,6 +114,34 @@ def test_empty_cells_are_missing(write, cell):
     assert cohort[0].mask.ravel().tolist() == [True, False, True]
 
 
+@pytest.mark.parametrize("other", ["2,5", "3", "2.500"])
+def test_points_are_not_read_as_decimal_commas(write, other):
+    folder = write(A=f"RRX;RRY\n1,5;{other}\n1,5;1.522\n")
+    with pytest.raises(UnreadableFileError, match=r"A\.csv, line .*'(1.522|2.500)' in.*thousands"):
+        read(folder, delimiter=";", decimal=",")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2025-03-01T12:00:00.0", "2025-03-01T12:00:00.1"],
+        ["00:00:01.00", "00:00:01.10"],
+        ["00:00:01,00", "00:00:01,10"],
+        ["1,0", "1,1"],
+    ],
+)
+def test_times_beside_decimal_commas(write, times):
+    folder = write(A="t;RRY\n" + "".join(f"{time};1,5\n" for time in times))
+    found = read(folder, time="t", sfreq=None, delimiter=";", decimal=",")
+    assert found.sfreq == pytest.approx(10)
+
+
+def test_times_with_points_among_decimal_commas(write):
+    folder = write(A="t;RRY\n999;1\n1.000;1\n")
+    with pytest.raises(UnreadableFileError, match=r"A\.csv, line 3: .*'1.000', which is not"):
+        read(folder, time="t", sfreq=1, delimiter=";", decimal=",")
+
+
 def test_decimal_commas_are_numbers(write):
     cohort = read(write(A="RRX;RRY\n1,5;2,5\n"), delimiter=";", decimal=",")
     assert cohort[0].values.tolist() == [[2.5]]

@@ -35,6 +35,9 @@ UNIFORM = 1e-3
 ROUNDED, DRIFT = 0.5, 0.01
 # Cells that stand for a missing number.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
+_NO_THOUSANDS = (
+    "The decimal sign is {!r}: correct it, or write numbers without signs for thousands."
+)
 # Columns with these names that increase by equal steps are clocks or counters, not signals.
 _CLOCK_NAMES = {
     "", "t", "time", "times", "timestamp", "timestamps", "seconds", "date", "datetime", "index",
@@ -96,8 +99,7 @@ class Table:
         else:
             cells = column.astype("string").str.strip()
             missing = (cells.isna() | cells.isin(MISSING)).to_numpy(bool)
-            cells = cells.str.replace(self.decimal, ".", regex=False)
-            parsed = pd.Series(pd.to_numeric(cells, errors="coerce"))
+            parsed = pd.Series(pd.to_numeric(self.point(cells), errors="coerce"))
             numbers = parsed.to_numpy(np.float64, na_value=np.nan)
         for row in np.flatnonzero(~np.isfinite(numbers) & ~missing)[:1]:
             cell, problem = str(column.iloc[row]), "not a number"
@@ -106,10 +108,19 @@ class Table:
                 problem = "infinite"
             elif marks := [mark for mark in ";\t|" if mark in name]:
                 advice = f"If another sign separates cells, pass delimiter={marks[0]!r}."
+            elif "." in cell and self.decimal != ".":
+                advice = _NO_THOUSANDS.format(self.decimal)
             elif "," in cell:
                 advice = "If commas are decimal signs, pass decimal=',' (--decimal)."
             raise self.fail(int(row), f"{cell!r} in column {name!r} is {problem}. {advice}")
         return numbers
+
+    def point(self, cells: pd.Series) -> pd.Series:
+        """Return numbers with a decimal point; those with another point are missing."""
+        if self.decimal == ".":
+            return cells
+        known = cells.mask(cells.str.contains(".", regex=False).fillna(False).astype(bool))
+        return known.str.replace(self.decimal, ".", regex=False)
 
 
 @dataclass(frozen=True)
@@ -331,6 +342,8 @@ def _times(table: Table, column: str, rows: Rows) -> pd.Series:
         kinds = (pd.to_numeric, pd.to_timedelta, partial(pd.to_datetime, format="ISO8601"))
         first: Any = texts.iloc[:1]
         known = [read for read in kinds if pd.Series(read(first, errors="coerce")).notna().all()]
+        is_number = (known or kinds)[0] is pd.to_numeric
+        texts = table.point(cells.astype("str")) if is_number else texts
         times = pd.Series((known or kinds)[0](texts, errors="coerce"))
     for at in np.flatnonzero(times.isna())[:1]:
         cell = cells.iloc[at]
