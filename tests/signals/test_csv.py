@@ -85,6 +85,12 @@ def test_a_long_table_has_a_subject_column(write):
     assert cohort["12"].values.ravel().tolist() == [5, 6, 7]
 
 
+def test_missing_groups_in_recordings_are_no_group(write):
+    text = "id,arm,x\n1,NA,1\n2,TG,2\n2,n/a,3\n"
+    cohort = Cohort.from_csv(write(all=text), sfreq=1, channels="x", subject="id", group="arm")
+    assert cohort.groups == (None, "TG")
+
+
 @pytest.mark.parametrize(
     ("text", "options"),
     [

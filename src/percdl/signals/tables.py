@@ -254,7 +254,7 @@ def _group(table: Table, column: str | None, rows: Rows) -> str | None:
     if column is None:
         return None
     values = table.column(column).iloc[rows]
-    given = values.dropna().unique()
+    given = values[~values.isin(MISSING)].dropna().unique()
     if len(given) > 1:
         other = int(rows[int((values == given[1]).argmax())])
         found = f"column {column!r} is {given[1]!r}, but {given[0]!r} before"
