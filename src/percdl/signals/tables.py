@@ -47,7 +47,10 @@ _CLOCK_NAMES = {
 
 @contextmanager
 def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Iterator[None]:
-    """Name the file in every error about its content; readers raise many types for damage."""
+    """Name the file in every error about its content; readers raise many types for damage.
+
+    A file of recordings that does not exist is a `FileNotFoundError`.
+    """
     try:
         yield
     except PerCDLError as problem:
@@ -55,6 +58,9 @@ def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Ite
             raise error(f"{name}: {problem}") from problem
         raise
     except Exception as problem:
+        if error is UnreadableFileError and isinstance(name, Path) and not name.exists():
+            missing = f"There is no file {str(name)!r} (seen from {Path.cwd()}). Check the path."
+            raise FileNotFoundError(missing) from problem
         raise error(
             f"{name} cannot be read ({type(problem).__name__}: {problem}). It is damaged, cut "
             "short or in another format: copy or export it again."
@@ -334,12 +340,16 @@ def _gap_error(
     )
 
 
+# In UTC, as the offset changes with the clocks of summer and winter.
+_to_dates = partial(pd.to_datetime, format="ISO8601", utc=True)
+
+
 def _times(table: Table, column: str, rows: Rows) -> pd.Series:
     """Return a column of times: numbers, durations or dates, as the first cell says."""
     cells = times = table.column(column).iloc[rows]
     if cells.dtype.kind not in "iufmM":
         texts = cells.astype("str").str.replace(table.decimal, ".", regex=False)
-        kinds = (pd.to_numeric, pd.to_timedelta, partial(pd.to_datetime, format="ISO8601"))
+        kinds = (pd.to_numeric, pd.to_timedelta, _to_dates)
         first: Any = texts.iloc[:1]
         known = [read for read in kinds if pd.Series(read(first, errors="coerce")).notna().all()]
         is_number = (known or kinds)[0] is pd.to_numeric
