@@ -160,14 +160,14 @@ def _check_subjects(events: Annotations, annotations: Annotations) -> None:
     """Raise if no subject is in both."""
     both = []
     for given in (events, annotations):
-        own = given.get("subject", []) if isinstance(given, pd.DataFrame) else given
+        own: Any = given.get("subject", []) if isinstance(given, pd.DataFrame) else given
         both.append(dict.fromkeys(map(str, own)))
     found, annotated = both
     if found and annotated and not found.keys() & annotated.keys():
         raise InvalidParameterError(
             f"Events are of {abbreviate(map(repr, found))}, but annotations of "
-            f"{abbreviate(map(repr, annotated))}. Subjects must have the same names in both; pass "
-            "subject_of= to `read_annotations`, or rename the subjects in one of them."
+            f"{abbreviate(map(repr, annotated))}. Subjects must have the same names in both: "
+            "rename them in one of the files, or pass subject_of= to `read_annotations` in Python."
         )
 
 
