@@ -1,6 +1,7 @@
 """The AUC protocol on features whose answer is known."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import roc_auc_score
@@ -84,3 +85,18 @@ def test_bad_tables_are_named():
         feature_auc(NOISE, ["a", "b", "c"])
     with pytest.raises(InvalidParameterError, match="one class only"):
         feature_auc(NOISE, ["a"] * 120)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_rows_without_a_label_are_left_out(missing):
+    labels = [*np.asarray(LABELS).tolist(), missing, missing]
+    features = np.vstack([CENTRES + NOISE, NOISE[:2] + 99])
+    expected = feature_auc(CENTRES + NOISE, LABELS, n_splits=2)
+    np.testing.assert_array_equal(feature_auc(features, labels, n_splits=2), expected)
+    scores = feature_auc(features, labels, n_splits=2, persons=range(122))
+    np.testing.assert_array_equal(scores, expected)
+    split = np.arange(60), np.arange(60, 120)
+    with pytest.raises(InvalidParameterError, match=r"2 of 122 labels are missing.*row 120"):
+        feature_auc(features, labels, splits=[split])
+    with pytest.raises(InvalidParameterError, match="persons"):
+        feature_auc(features, labels, persons=range(3))

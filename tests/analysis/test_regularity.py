@@ -146,9 +146,10 @@ def test_prevalence_counts_those_who_show_an_atom():
     assert found["n_activations"].tolist() == [12, 8]
     assert found["activation_share"].tolist() == [0.6, 0.4]
     assert found["median_activations"].tolist() == [4, 4]
-    split = atom_prevalence(people, ["x", "x", "y", None])
-    assert split["group"].tolist() == ["x", "x", "y", "y"]
-    assert split["prevalence"].tolist() == [1, 0.5, 0, 0]
+    for missing in (None, np.nan, pd.NA):
+        split = atom_prevalence(people, ["x", "x", "y", missing])
+        assert split["group"].tolist() == ["x", "x", "y", "y"]
+        assert split["prevalence"].tolist() == [1, 0.5, 0, 0]
     with pytest.raises(InvalidParameterError, match="4 subjects and 1 groups"):
         atom_prevalence(people, ["x"])
     with pytest.raises(InvalidParameterError, match="names no group"):

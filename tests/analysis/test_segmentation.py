@@ -146,3 +146,33 @@ def test_events_outside_the_annotated_part_can_be_left_out():
     found, cycles = events([0, 100, 150, 200, 300]), {"A": [100, 200]}
     assert score_events(found, cycles, 5).ppv == 0.4
     assert score_events(found, cycles, 5, between=True).ppv == 2 / 3
+
+
+def test_missing_times_do_not_count():
+    found = {"A": [10, np.nan, 50]}
+    frame = pd.DataFrame({"subject": "A", "onset_sample": found["A"]})
+    marks = pd.DataFrame({"subject": "A", "sample": [10, 50, np.nan]})
+    for given in (found, frame):
+        for true in (marks, {"A": [np.nan, 10, 50]}):
+            score = score_events(given, true, 5, between=True)
+            assert (score.n_cycles, score.n_detections, score.n_found) == (2, 2, 2)
+    score = score_events(events([10]), {"A": [10, np.nan]}, 5, lag="auto")
+    assert score.f1 == 1
+    with pytest.raises(InvalidParameterError, match="There is no annotation"):
+        score_events(events([1]), {"A": [np.nan]}, 5)
+
+
+def test_subjects_that_never_match_are_named():
+    found, true = events([10], subject="007").assign(atom=0), {"7": [10], "8": [20]}
+    message = "Events are of '007', but annotations of '7', '8'"
+    for score in (score_events, trace_trade_off):
+        with pytest.raises(InvalidParameterError, match=message):
+            score(found, true, 5)
+    assert score_events(events([]), true, 5).n_found == 0
+
+
+def test_a_trade_off_goes_on_where_only_others_are_left():
+    others = events([10, 20], np.array([1.0, 9.0]), subject="C")
+    found = pd.concat([events([10]), others]).assign(atom=0)
+    curve = trace_trade_off(found, {"A": [10]}, 5, thresholds=[0, 1.5])
+    assert curve["sensitivity"].tolist() == [1, 0]

@@ -59,7 +59,7 @@ def test_channels_are_found_by_name(new_walks, tmp_path):
             table[order].to_csv(folder / name, index=False)
     cohort, swapped = (percdl.Cohort.from_csv(tmp_path / x, sfreq=50) for x in ("x", "other"))
     brief = percdl.Algorithm(population_rounds=1, personal_rounds=0)
-    model = percdl.PopCDL(1, 16, 1.0, algorithm=brief, random_state=0).fit(cohort)
+    model = percdl.PerCDL(1, 16, penalty=1.0, algorithm=brief, random_state=0).fit(cohort)
     with pytest.raises(InvalidParameterError, match="fitted on the channels x, other, but X has"):
         model.personalize(swapped)
     model.save(tmp_path / "two.percdl")

@@ -1,6 +1,7 @@
 """Which recordings a command reads, and every way in which it cannot."""
 
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 from commands import READ, contents, refused, write_walks
 
 from percdl import Cohort, PerCDL
-from percdl.cli.data_options import DataOptions, read_cohort
+from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
 from percdl.cli.output import CommandError
 from percdl.exceptions import UnreadableFileError
 
@@ -58,6 +59,16 @@ def test_processing_comes_in_the_order_of_the_help(walks):
     assert low == expected.bandpass(None, 10).zscore("recording")
     high = read(walks, channels=["x"], sfreq=50.0, bandpass=(2.0, np.inf))
     assert high == expected.bandpass(2, None)
+
+
+def test_a_table_of_people_has_the_encoding_of_the_recordings(walks, tmp_path):
+    cohort, table = read(walks, channels=["x"], sfreq=50.0), tmp_path / "people.csv"
+    rows = "".join(f"{subject};Tänzer;70,5\n" for subject in cohort.subjects)
+    table.write_text(f"subject;group;Größe\n{rows}", encoding="cp1252")
+    options = DataOptions(data=[str(walks)], metadata=table, encoding="cp1252", channels=["x"])
+    assert set(read_cohort(replace(options, sfreq=50.0)).groups) == {"Tänzer"}
+    people = read_metadata(options, cohort)
+    assert set(people["Größe"]) == {70.5}
 
 
 def test_other_formats(walks, tmp_path):

@@ -129,3 +129,17 @@ def test_real_beats_and_waves(shared_data):
     waves = read_annotations(shared_data / "ludb" / "data" / "1.ii")
     onsets, ends = (waves["label"].str.endswith(end).sum() for end in ("onset", "end"))
     assert onsets == ends == len(waves) / 3
+
+
+@pytest.mark.parametrize("mark", [";", "|", "\t"])
+@pytest.mark.parametrize("cell", ["1.5", "1,5"])
+def test_the_sign_between_cells_is_recognized(tmp_path, mark, cell):
+    path = tmp_path / "marks.csv"
+    path.write_text(f"subject;onset;label\nA;0;a, b\nA;{cell};step\n".replace(";", mark))
+    if cell == "1,5" and mark != ";":
+        with pytest.raises(UnreadableFileError, match="'1,5' in column 'onset'"):
+            read_annotations(path, sfreq=10)
+    else:
+        found = read_annotations(path, sfreq=10)
+        assert found["sample"].tolist() == [0, 15]
+        assert found["label"].tolist() == ["a, b", "step"]

@@ -45,6 +45,17 @@ def test_a_file_returns_what_was_written(tmp_path):
     assert path.read_text().splitlines()[0].split("\t")[:2] == ["onset", "duration"]  # BIDS
 
 
+def test_a_missing_file_is_not_damaged(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"There is no file .*nope\.tsv"):
+        read_corrections(tmp_path / "nope.tsv")
+
+
+def test_corrections_with_semicolons(tmp_path):
+    path = tmp_path / "corrections.csv"
+    path.write_text("subject;onset;action\nP01;1.5;remove\n")
+    assert read_corrections(path)[["subject", "onset"]].values.tolist() == [["P01", 1.5]]
+
+
 def test_no_corrections_are_a_file_too(tmp_path):
     path = tmp_path / "corrections.tsv"
     write_corrections(SOME[:0], path)

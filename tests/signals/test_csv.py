@@ -60,6 +60,14 @@ def test_columns_are_mapped_in_the_order_given(write):
         (["0", "0.004", "0.008"], 250),
         (["00:00:01.00", "00:00:01.02", "00:00:01.04"], 50),
         (["2025-03-01T12:00:00.0", "2025-03-01T12:00:00.1", "2025-03-01T12:00:00.2"], 10),
+        (
+            [
+                "2025-10-26T02:59:59+02:00",
+                "2025-10-26T02:00:00+01:00",
+                "2025-10-26T02:00:01+01:00",
+            ],
+            1,
+        ),
         (["2025-03-01 23:59:59", "2025-03-02 00:00:00", "2025-03-02 00:00:01"], 1),
     ],
 )
@@ -83,6 +91,12 @@ def test_a_long_table_has_a_subject_column(write):
     assert cohort.subjects == ("007", "12")
     assert cohort.groups == ("TG", "CG")
     assert cohort["12"].values.ravel().tolist() == [5, 6, 7]
+
+
+def test_missing_groups_in_recordings_are_no_group(write):
+    text = "id,arm,x\n1,NA,1\n2,TG,2\n2,n/a,3\n"
+    cohort = Cohort.from_csv(write(all=text), sfreq=1, channels="x", subject="id", group="arm")
+    assert cohort.groups == (None, "TG")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +126,34 @@ def test_ways_of_writing(write, text, options):
 def test_empty_cells_are_missing(write, cell):
     cohort = read(write(A=f"RRX,RRY\n1,2\n3,{cell}\n5,6\n"))
     assert cohort[0].mask.ravel().tolist() == [True, False, True]
+
+
+@pytest.mark.parametrize("other", ["2,5", "3", "2.500"])
+def test_points_are_not_read_as_decimal_commas(write, other):
+    folder = write(A=f"RRX;RRY\n1,5;{other}\n1,5;1.522\n")
+    with pytest.raises(UnreadableFileError, match=r"A\.csv, line .*'(1.522|2.500)' in.*thousands"):
+        read(folder, delimiter=";", decimal=",")
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        ["2025-03-01T12:00:00.0", "2025-03-01T12:00:00.1"],
+        ["00:00:01.00", "00:00:01.10"],
+        ["00:00:01,00", "00:00:01,10"],
+        ["1,0", "1,1"],
+    ],
+)
+def test_times_beside_decimal_commas(write, times):
+    folder = write(A="t;RRY\n" + "".join(f"{time};1,5\n" for time in times))
+    found = read(folder, time="t", sfreq=None, delimiter=";", decimal=",")
+    assert found.sfreq == pytest.approx(10)
+
+
+def test_times_with_points_among_decimal_commas(write):
+    folder = write(A="t;RRY\n999;1\n1.000;1\n")
+    with pytest.raises(UnreadableFileError, match=r"A\.csv, line 3: .*'1.000', which is not"):
+        read(folder, time="t", sfreq=1, delimiter=";", decimal=",")
 
 
 def test_decimal_commas_are_numbers(write):

@@ -110,6 +110,46 @@ def test_a_replaced_file_goes_on_where_the_clock_says(grow):
     assert append("t,x,y\n0.3,5,6\n", "w")[-1].tolist() == [5, 6]
 
 
+def read_times(grow, times):
+    """Return the places of the samples 0, 1, ... of a file with these times."""
+    _, append = grow(time="t")
+    text = "".join(f"{time:.6f},{i},0\n" for i, time in enumerate(times))
+    return append("t,x,y\n" + text, "w")[:, 0]
+
+
+@pytest.mark.parametrize("rate", [15.0, 5.0, 7.0, 0.01])
+def test_a_clock_of_another_rate_is_an_error(grow, rate):
+    with pytest.raises(UnreadableFileError, match=f"at {rate:g} Hz.*'t'.*10 Hz are needed"):
+        read_times(grow, np.arange(25) / rate)
+
+
+def test_another_rate_is_seen_row_by_row(grow):
+    _, append = grow(time="t")
+    append("t,x,y\n")
+    for i in range(20):
+        append(f"{i / 15:.6f},1,2\n")
+    with pytest.raises(UnreadableFileError, match="15 Hz"):
+        append(f"{20 / 15:.6f},1,2\n")
+
+
+def test_rounding_jitter_and_gaps_move_no_sample(grow):
+    times = np.arange(60) / 10
+    jitter = np.random.default_rng(0).uniform(-0.02, 0.02, 60)
+    assert read_times(grow, times + jitter).tolist() == [*range(60)]
+    found = read_times(grow, (times + jitter)[[*range(5), *range(9, 60)]])
+    assert np.flatnonzero(np.isnan(found)).tolist() == [5, 6, 7, 8]
+
+
+@pytest.mark.parametrize("drift", [0.99, 1.01])
+def test_drift_of_the_clock_does_not_accumulate(grow, drift):
+    times = np.arange(1000) / 10 * drift
+    found = read_times(grow, times + np.random.default_rng(0).uniform(-0.01, 0.01, 1000))
+    at = np.flatnonzero(~np.isnan(found))
+    assert np.abs(at / 10 - times[found[at].astype(int)]).max() < 0.1
+    assert len(at) >= 989
+    assert np.isnan(found).sum() <= 11
+
+
 def test_lsl_is_optional():
     try:
         import mne_lsl  # noqa: F401

@@ -6,6 +6,7 @@ import pytest
 
 from percdl import Cohort
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
+from percdl.signals.from_files import Metadata
 
 
 @pytest.fixture
@@ -38,6 +39,41 @@ def test_groups_come_from_the_table(walks, name, text, options):
     cohort = read(walks, walks / name, **options)
     assert cohort.subjects == ("01", "02", "10")
     assert cohort.groups == (None, "CG", "TG")
+
+
+@pytest.mark.parametrize("missing", ["NA", "NaN", "nan", "NULL", " NA ", "\u00a0"])
+def test_missing_groups_and_blanks_make_no_group(walks, missing):
+    (walks / "who.csv").write_text(f"subject,group\n01,{missing}\n02,CG\u00a0\n10 ,CG \n")
+    assert read(walks, walks / "who.csv").groups == (None, "CG", "CG")
+    frame = pd.DataFrame({"subject": ["01", "02", "10"], "group": [missing, "CG ", "CG"]})
+    assert read(walks, frame).groups == (None, "CG", "CG")
+
+
+@pytest.mark.parametrize("missing", ["NA", "N/A", "nan", " "])
+def test_covariates_with_missing_cells_are_numbers(walks, missing):
+    (walks / "who.csv").write_text(f"subject,age\n01,{missing}\n02,71.5\n10, 8 \n")
+    ages = Metadata(walks / "who.csv").rows_of(["02", "10", "01"])["age"]
+    np.testing.assert_array_equal(ages, [71.5, 8, np.nan])
+
+
+def test_decimal_commas_beside_semicolons_are_numbers(walks):
+    text = "subject;age;height;note\n01;70,5;1.8;1,5\n02;;1.7;2.500,5\n10;8;NA;3\n"
+    (walks / "who.csv").write_text(text)
+    table = Metadata(walks / "who.csv").rows_of(["01", "02", "10"])
+    np.testing.assert_array_equal(table["age"], [70.5, np.nan, 8])
+    np.testing.assert_array_equal(table["height"], [1.8, 1.7, np.nan])
+    assert table["note"].tolist() == ["1,5", "2.500,5", "3"]
+
+
+@pytest.mark.parametrize("own", ["latin-1", "cp1252", "utf-8", "utf-16"])
+def test_the_table_may_have_the_encoding_of_the_recordings(walks, own):
+    text = "subject;group;Größe\n01;Tänzer;1\n02;CG;2\n10;CG;3\n"
+    (walks / "who.csv").write_text(text, encoding=own)
+    encoding = "latin-1" if own == "utf-8" else own
+    if own != "utf-16":  # all files of a cohort have one encoding
+        assert read(walks, walks / "who.csv", encoding=encoding).groups == ("Tänzer", "CG", "CG")
+    table = Metadata(walks / "who.csv", encoding=encoding).rows_of(["01", "02", "10"])
+    assert table["Größe"].tolist() == [1, 2, 3]
 
 
 def test_a_frame_is_a_table(walks):

@@ -315,7 +315,8 @@ def feature_auc(
     Parameters
     ----------
     features, labels : array (S, F), array (S,)
-        Such as ``model.transform(cohort)``, NaN is missing, and the class of each subject.
+        Such as ``model.transform(cohort)``, NaN is missing, and the class of each subject (None
+        or NaN leaves it out).
     persons : list, optional
         The person of each row, if people have several recordings: all of them are in the training
         part, or all in the test part. Otherwise the score says how well people are recognized.
@@ -347,6 +348,16 @@ def feature_auc(
     if x.ndim != 2:
         raise InvalidParameterError(f"`features` has shape {x.shape}; pass one row per subject.")
     check_lengths("rows of features", len(x), y, "labels")
+    if (missing := np.asarray(pd.isna(np.asarray(labels, object)))).any():
+        if splits is not None:
+            raise InvalidParameterError(
+                f"{missing.sum()} of {len(y)} labels are missing, first that of row "
+                f"{missing.argmax()}, but `splits` names rows. Leave these rows out of all three."
+            )
+        people = np.arange(len(x)) if persons is None else np.asarray(persons, object)
+        check_lengths("labels", len(y), people, "persons")
+        x, persons = x[~missing], people[~missing]
+        y = np.array(np.asarray(labels, object)[~missing].tolist())
     if len(np.unique(y)) < 2:
         raise InvalidParameterError("`labels` holds one class only. Pass at least two classes.")
     who = _number_persons(y, np.arange(len(x)) if persons is None else persons)

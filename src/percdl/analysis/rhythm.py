@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import expit
 
-from percdl.analysis.checks import Fitted, as_personalization, check_columns, check_lengths
+from percdl.analysis.checks import Fitted, Labels, as_personalization, check_columns, check_lengths
 from percdl.analysis.segmentation import ratio, relative_amplitude
 from percdl.exceptions import InvalidParameterError
 from percdl.parameters import in_samples
@@ -249,9 +248,7 @@ def _over(statistic: Any, values: np.ndarray, least: int = 1) -> float:
     return float(statistic(values)) if len(values) >= least else np.nan
 
 
-def atom_prevalence(
-    fitted: Fitted, groups: Sequence[str | None] | np.ndarray | None = None
-) -> pd.DataFrame:
+def atom_prevalence(fitted: Fitted, groups: Labels | None = None) -> pd.DataFrame:
     """Return how common each atom is among the subjects.
 
     Cost O(S (K + G)) for G groups.
@@ -259,7 +256,7 @@ def atom_prevalence(
     Parameters
     ----------
     fitted, groups : estimator or Personalization, list of str
-        The subjects and, for one row per group and atom, their groups; None leaves one out.
+        The subjects and, for one row per group and atom, their groups; None or NaN leaves one out.
 
     Returns
     -------
@@ -276,7 +273,8 @@ def atom_prevalence(
     [1.0, 1.0]
     """
     counts = as_personalization(fitted).n_activations
-    of = ["all"] * len(counts) if groups is None else list(groups)
+    given = ["all"] * len(counts) if groups is None else groups
+    of = [None if pd.isna(name) else name for name in given]
     check_lengths("subjects", len(counts), of, "groups")
     names, tables = [name for name in dict.fromkeys(of) if name is not None], []
     if not names:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -119,8 +119,8 @@ def score_events(
 ) -> Segmentation:
     """Match events with annotations one to one: as many as possible, as close as possible.
 
-    Events of other subjects are ignored. Cost O(n log n) for n events, and O(m^3) for m events
-    and annotations in a row that are closer than the tolerance.
+    Events of other subjects, and missing times, are ignored. Cost O(n log n) for n events, and
+    O(m^3) for m events and annotations in a row that are closer than the tolerance.
 
     Parameters
     ----------
@@ -148,14 +148,41 @@ def score_events(
     >>> score.sensitivity, score.ppv, score.timing_error
     (0.5, 0.5, 1.0)
     """
-    if isinstance(tolerance, str):
-        reach, column, unit = in_samples(tolerance, 1e6) / 1e6, "onset_seconds", "s"
-    else:
-        reach, column, unit = float(tolerance), "onset_sample", "samples"
+    _check_subjects(events, annotations)
     if least_amplitude and isinstance(events, pd.DataFrame):
         check_columns(events, {"amplitude"})
         magnitude = events["amplitude"].abs()
         events = events.loc[magnitude >= least_amplitude * magnitude.mean()]
+    return _score(events, annotations, tolerance, lag, between)
+
+
+def _check_subjects(events: Annotations, annotations: Annotations) -> None:
+    """Raise if no subject is in both."""
+    both = []
+    for given in (events, annotations):
+        own: Any = given.get("subject", []) if isinstance(given, pd.DataFrame) else given
+        both.append(dict.fromkeys(map(str, own)))
+    found, annotated = both
+    if found and annotated and not found.keys() & annotated.keys():
+        raise InvalidParameterError(
+            f"Events are of {abbreviate(map(repr, found))}, but annotations of "
+            f"{abbreviate(map(repr, annotated))}. Subjects must have the same names in both: "
+            "rename them in one of the files, or pass subject_of= to `read_annotations` in Python."
+        )
+
+
+def _score(
+    events: Annotations,
+    annotations: Annotations,
+    tolerance: float | str,
+    lag: float | Literal["auto"] = 0.0,
+    between: bool = False,
+) -> Segmentation:
+    """Match the events that are given."""
+    if isinstance(tolerance, str):
+        reach, column, unit = in_samples(tolerance, 1e6) / 1e6, "onset_seconds", "s"
+    else:
+        reach, column, unit = float(tolerance), "onset_sample", "samples"
     cycles, given = (_times(frame, column) for frame in (annotations, events))
     _check(given, cycles)
     found = {subject: given.get(subject, np.empty(0)) for subject in cycles}
@@ -171,13 +198,14 @@ def score_events(
 
 def _times(annotations: Annotations, column: str) -> dict[str, np.ndarray]:
     """Return the annotated times of each subject, in samples or seconds."""
-    if not isinstance(annotations, pd.DataFrame):
-        return {str(s): np.sort(np.asarray(x, float)) for s, x in annotations.items()}
-    short = column.removeprefix("onset_")
-    name = short if short in annotations else column
-    check_columns(annotations, {"subject", name})
-    by_subject = annotations.groupby("subject", sort=False)[name]
-    return {str(subject): np.sort(x.to_numpy(float)) for subject, x in by_subject}
+    times: Any = annotations
+    if isinstance(annotations, pd.DataFrame):
+        short = column.removeprefix("onset_")
+        name = short if short in annotations else column
+        check_columns(annotations, {"subject", name})
+        times = {s: x.dropna() for s, x in annotations.groupby("subject", sort=False)[name]}
+    given = {str(subject): np.asarray(x, float) for subject, x in times.items()}
+    return {subject: np.sort(x[~np.isnan(x)]) for subject, x in given.items()}
 
 
 def _common_lag(found: Times, cycles: Times, reach: float) -> float:
@@ -224,7 +252,7 @@ def _check(found: Times, cycles: Times) -> None:
             f"{len(unseen)} of {len(cycles)} annotated subjects have no event: "
             f"{abbreviate(unseen)}. Their annotations count as missed.",
             MissingEventsWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
 
@@ -287,6 +315,7 @@ def trace_trade_off(
     >>> curve["false_positives"].tolist()
     [0.5, 0.0]
     """
+    _check_subjects(events, annotations)
     scores = np.asarray(relative_amplitude(events) if score is None else score, float)
     if thresholds is None:
         thresholds = np.quantile(scores, np.linspace(0, 1, N_THRESHOLDS)) if len(scores) else [0]
@@ -294,7 +323,7 @@ def trace_trade_off(
     rows = []
     with warnings.catch_warnings():
         for threshold in np.unique(np.asarray(thresholds, float)):
-            quality = score_events(events.loc[scores >= threshold], annotations, tolerance)
+            quality = _score(events.loc[scores >= threshold], annotations, tolerance)
             rows.append([threshold, *(getattr(quality, name) for name in names)])
             # Warn about subjects without events only once.
             warnings.simplefilter("ignore", MissingEventsWarning)

@@ -222,7 +222,9 @@ def read_metadata(
     table = _find(options)[2]
     if table is None:
         return None
-    return Metadata(table, options.metadata_subject, options.group).rows_of(cohort.subjects)
+    text = {} if options.encoding is None else {"encoding": options.encoding}
+    people = Metadata(table, options.metadata_subject, options.group, **text)
+    return people.rows_of(cohort.subjects)
 
 
 def prepare_files(

@@ -218,7 +218,7 @@ def _read_records(
         try:
             with reading(path := folder / f"{name}.hea"):
                 (record,) = read_wfdb(path, None, str(ecg_id))
-        except UnreadableFileError as error:
+        except (UnreadableFileError, FileNotFoundError) as error:
             raise DatasetError(
                 f"Record {ecg_id}: {error} Copy or download it again, or leave that record out "
                 "with `records`."

@@ -1,6 +1,7 @@
 """Annotations of recordings: beats, waves and steps that a person or another program marked."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,13 @@ from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.parameters import in_samples
 from percdl.signals.coerce import as_any_cohort
 from percdl.signals.extras import hushed, require
-from percdl.signals.formats import FORMAT_OF, FORMATS, file_subject, read_text_table
+from percdl.signals.formats import (
+    FORMAT_OF,
+    FORMATS,
+    file_subject,
+    find_layout,
+    read_text_table,
+)
 from percdl.signals.from_files import Paths, find_files, list_paths
 from percdl.signals.recording import abbreviate, as_rate
 from percdl.signals.tables import reading
@@ -43,7 +50,8 @@ def read_annotations(
     (beats), or the name of a lead (``1.ii``). Tables have a column of times, ``onset``,
     ``seconds``, ``onset_seconds`` or ``time``, in seconds, or of samples, ``sample`` or
     ``onset_sample``; the columns ``label`` (or ``trial_type``, ``description``, ``atom``),
-    ``symbol`` and ``subject`` are optional. Rows with the ``action`` ``remove`` of
+    ``symbol`` and ``subject`` are optional. Cells may be separated by semicolons, with decimal
+    commas. Rows with the ``action`` ``remove`` of
     `read_corrections` are left out. Needs wfdb for WFDB files (``pip install 'percdl[data]'``).
     Cost O(E log E) for E annotations.
 
@@ -240,13 +248,17 @@ def _name_ends(symbols: np.ndarray, names: list[str]) -> list[str]:
 
 
 def _read_table(path: Path, sfreq: float | None) -> pd.DataFrame:
-    table = read_text_table(path, least_rows=0)
+    layout = find_layout(path, [name for own in _COLUMNS.values() for name in own])
+    table = read_text_table(path, layout=layout, least_rows=0)
     names = {
         name: column
         for name, columns in _COLUMNS.items()
         for column in reversed(columns)
         if column in table.frame
     }
+    own = [table.column(names[name]) for name in ("sample", "seconds") if name in names]
+    if layout.delimiter == ";" and any(cells.str.contains(",").any() for cells in own):
+        table = replace(table, decimal=",")
     times = {name: table.numbers(names[name]) for name in ("sample", "seconds") if name in names}
     empty = {name: np.isnan(numbers) for name, numbers in times.items()}
     if "subject" in names:

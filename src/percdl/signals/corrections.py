@@ -15,7 +15,7 @@ import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.signals.files import replace_file
-from percdl.signals.formats import file_subject, read_text_table
+from percdl.signals.formats import file_subject, find_layout, read_text_table
 from percdl.signals.recording import Correction, abbreviate
 from percdl.signals.tables import MISSING, check_columns, reading
 
@@ -58,7 +58,8 @@ def read_corrections(path: str | PathLike[str]) -> pd.DataFrame:
     """
     path = Path(path).expanduser()
     with reading(path):
-        table = read_text_table(path, least_rows=0)
+        layout = find_layout(path, CORRECTION_COLUMNS)
+        table = read_text_table(path, layout=layout, least_rows=0)
         numbers = {name: table.numbers(name) for name in _NUMBERS if name in table.frame}
         if "onset" not in numbers:
             raise UnreadableFileError(

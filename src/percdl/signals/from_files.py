@@ -13,9 +13,17 @@ import pandas as pd
 
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
 from percdl.signals import formats
-from percdl.signals.formats import FORMAT_OF, FORMATS, TextLayout
+from percdl.signals.formats import FORMAT_OF, FORMATS, STANDARD, TextLayout
 from percdl.signals.recording import Recording, Recordings, abbreviate, as_label
-from percdl.signals.tables import Channels, Columns, Table, channel_map, reading, recordings_in
+from percdl.signals.tables import (
+    MISSING,
+    Channels,
+    Columns,
+    Table,
+    channel_map,
+    reading,
+    recordings_in,
+)
 
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 MetadataSource = str | PathLike[str] | pd.DataFrame | None
@@ -25,7 +33,6 @@ C = TypeVar("C", bound="FromFiles")
 CORRECTIONS, RESULTS = ".corrections.tsv", "percdl-results"
 # Usual names of the column of subject ids; the second is that of BIDS.
 _SUBJECT_COLUMNS = ("subject", "participant_id")
-_NO_GROUP = ("", "n/a")
 
 
 class FromFiles(Recordings):
@@ -91,7 +98,7 @@ class FromFiles(Recordings):
             return recordings_in(table, columns, subject)
 
         people = {"group": group, "metadata": metadata, "metadata_subject": metadata_subject}
-        return cls(read_all(paths, "csv", read, subject_of, **people))
+        return cls(read_all(paths, "csv", read, subject_of, **people, encoding=encoding))
 
     @classmethod
     def from_parquet(
@@ -261,6 +268,7 @@ def read_all(
     metadata: MetadataSource = None,
     metadata_subject: str | None = None,
     group: str | None = None,
+    encoding: str = STANDARD.encoding,
 ) -> list[Recording]:
     """Read every file; add the groups of the metadata."""
     found: dict[str, tuple[Path, Recording]] = {}
@@ -286,7 +294,7 @@ def read_all(
     recordings = [recording for _, recording in found.values()]
     if metadata is None:
         return recordings
-    groups = Metadata(metadata, metadata_subject, group).groups_of(tuple(found))
+    groups = Metadata(metadata, metadata_subject, group, encoding).groups_of(tuple(found))
     return [
         replace(r, group=group or r.group) for r, group in zip(recordings, groups, strict=True)
     ]
@@ -299,6 +307,7 @@ class Metadata:
     source: str | PathLike[str] | pd.DataFrame
     subject: str | None = None  # column of the ids; `subject` or `participant_id` if None
     group: str | None = None  # column of the groups; `group`, if it exists, if None
+    encoding: str = STANDARD.encoding  # of a text table that is not UTF-8
 
     def groups_of(self, subjects: Sequence[str]) -> list[str | None]:
         """Return the group of each subject of the table, or None."""
@@ -322,12 +331,13 @@ class Metadata:
         """Return the other columns for these subjects, with numbers as numbers."""
         table, ids, index = self._read()
         others = table.frame.drop(columns=[ids, self.group or "group"], errors="ignore")
-        return others.set_axis(index).loc[list(subjects)].apply(_as_numbers)
+        return others.set_axis(index).loc[list(subjects)].apply(_as_numbers, table=table)
 
     def _read(self) -> tuple[Table, str, pd.Index]:
         """Return the table, the name of its column of subjects, and the subjects."""
         names = _SUBJECT_COLUMNS if self.subject is None else (self.subject,)
         table = self._read_table(names)
+        table = replace(table, frame=table.frame.apply(_strip))
         if self.group is not None:
             table.column(self.group)  # raises if it does not exist
         ids = next((name for name in names if name in table.frame), None)
@@ -358,15 +368,33 @@ class Metadata:
         with reading(path):
             if path.suffix.lower() in FORMATS["parquet"]:
                 return formats.read_parquet_table(path)
-            return formats.read_text_table(path, layout=formats.find_layout(path, names))
+            try:
+                path.read_text(encoding=STANDARD.encoding)
+                layout = STANDARD
+            except UnicodeDecodeError:
+                layout = replace(STANDARD, encoding=self.encoding)
+            layout = formats.find_layout(path, names, layout)
+            if layout.delimiter == ";":  # semicolons stand where commas are decimal signs
+                layout = replace(layout, decimal=",")
+            return formats.read_text_table(path, layout=layout)
 
 
 def _is_missing(value: Any) -> bool:
-    return bool(pd.api.types.is_scalar(value) and (pd.isna(value) or value in _NO_GROUP))
+    return bool(pd.api.types.is_scalar(value) and (pd.isna(value) or value in MISSING))
 
 
-def _as_numbers(column: pd.Series) -> Any:
+def _strip(column: pd.Series) -> pd.Series:
+    """Return a column whose texts neither begin nor end with blanks."""
+    if column.dtype.kind in "biufcmM":
+        return column
+    return column.map(lambda x: x.strip() if isinstance(x, str) else x)
+
+
+def _as_numbers(column: pd.Series, table: Table) -> Any:
     """Return a column as numbers if all its non-empty cells are numbers."""
-    known = column.where(~column.isin(_NO_GROUP))
-    numbers: Any = pd.to_numeric(known, errors="coerce")
-    return numbers if numbers.isna().equals(known.isna()) else known
+    known = column.where(~column.isin(MISSING))
+    for cells in (known, table.point(known)):
+        numbers: Any = pd.to_numeric(cells, errors="coerce")
+        if numbers.isna().equals(known.isna()):
+            return numbers
+    return known

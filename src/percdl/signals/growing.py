@@ -19,13 +19,16 @@ from percdl.signals.tables import Table, missing_column
 
 # Bytes that are read at a time, and the longest gap of a clock, in seconds.
 MOST_BYTES, LONGEST_GAP = 2**22, 3600.0
+# The rate is checked on so many steps, and may be off by this fraction. A sample follows the one
+# before, unless the clock is off by more than this many periods: jitter moves no sample.
+RATE_STEPS, RATE_ERROR, SLACK = 20, 0.05, 0.75
 
 
 class GrowingTable:
     """The new rows of a text table that another program appends to.
 
     An incomplete last line is read later. With a column of times (in seconds), samples that the
-    clock skips are NaN; times that do not increase raise an error that names the line. If the
+    clock skips are NaN; times that do not increase, or have another rate, raise an error. If the
     file is replaced by another one, reading continues at the time of the clock; without a clock,
     it raises an error. The file need not exist yet.
     """
@@ -40,7 +43,8 @@ class GrowingTable:
     ):
         self.path, self.channels, self.sfreq, self.time = path, tuple(channels), sfreq, time
         self.layout, self._mark = layout, layout.mark_in(path)
-        self._last: float | None = None
+        self._first = self._last = np.nan
+        self._at, self._steps = -1, np.empty(0)
         self._restart()
 
     def _restart(self) -> None:
@@ -120,11 +124,12 @@ class GrowingTable:
     def _place(self, table: Table, values: np.ndarray) -> np.ndarray:
         """Place samples by the clock, with NaN in the gaps."""
         seconds = table.numbers(str(self.time))
-        before = np.append(np.nan if self._last is None else self._last, seconds[:-1])
+        is_start = bool(np.isnan(self._last))
+        before = np.append(self._last, seconds[:-1])
         steps = (seconds - before) * self.sfreq
-        if self._last is None:
+        if is_start:
             steps[0] = 1
-        wrong = ~((steps > 0.5) & (steps <= LONGEST_GAP * self.sfreq))
+        wrong = ~((steps > 0.5) & (steps <= LONGEST_GAP * self.sfreq)) | np.isnan(seconds)
         for row in np.flatnonzero(wrong)[:1]:
             raise table.fail(
                 int(row),
@@ -132,11 +137,33 @@ class GrowingTable:
                 f"{1 / self.sfreq:g} s apart. Times must be in seconds and increase, by at most "
                 f"{LONGEST_GAP:g} s; watch the rest as a new recording.",
             )
-        self._last = float(seconds[-1])
-        at = np.cumsum(np.rint(steps).astype(int)) - 1
-        placed = np.full((at[-1] + 1, values.shape[1]), np.nan)
-        placed[at] = values
+        self._check_rate(steps[is_start:])
+        self._first, self._last = seconds[0] if is_start else self._first, float(seconds[-1])
+        places = [self._at]
+        for exact in ((seconds - self._first) * self.sfreq).tolist():
+            follows = abs(exact - places[-1] - 1) <= SLACK
+            places.append(places[-1] + 1 if follows else round(exact))
+        new = np.diff(places) > 0  # a clock that is a little too fast has samples to leave out
+        placed = np.full((places[-1] - self._at, values.shape[1]), np.nan)
+        placed[np.array(places[1:])[new] - self._at - 1] = values[new]
+        self._at = places[-1]
         return placed
+
+    def _check_rate(self, steps: np.ndarray) -> None:
+        """Raise if the first steps without gaps, in periods, are not one period on average."""
+        if len(self._steps) >= RATE_STEPS:
+            return
+        self._steps = np.append(self._steps, steps)[:RATE_STEPS]
+        if len(self._steps) < RATE_STEPS:
+            return
+        median = np.median(self._steps)
+        usual = self._steps[np.abs(self._steps - median) <= 0.5 * median].mean()
+        if abs(usual - 1) > RATE_ERROR:
+            raise UnreadableFileError(
+                f"{self.path} is sampled at {self.sfreq / usual:.4g} Hz, as column "
+                f"{self.time!r} says in seconds, but {self.sfreq:g} Hz are needed. Write times in "
+                "seconds, resample the file, or fit a model at its rate."
+            )
 
 
 class LSLInlet:

@@ -35,6 +35,9 @@ UNIFORM = 1e-3
 ROUNDED, DRIFT = 0.5, 0.01
 # Cells that stand for a missing number.
 MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
+_NO_THOUSANDS = (
+    "The decimal sign is {!r}: correct it, or write numbers without signs for thousands."
+)
 # Columns with these names that increase by equal steps are clocks or counters, not signals.
 _CLOCK_NAMES = {
     "", "t", "time", "times", "timestamp", "timestamps", "seconds", "date", "datetime", "index",
@@ -44,7 +47,10 @@ _CLOCK_NAMES = {
 
 @contextmanager
 def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Iterator[None]:
-    """Name the file in every error about its content; readers raise many types for damage."""
+    """Name the file in every error about its content; readers raise many types for damage.
+
+    A file of recordings that does not exist is a `FileNotFoundError`.
+    """
     try:
         yield
     except PerCDLError as problem:
@@ -52,6 +58,9 @@ def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Ite
             raise error(f"{name}: {problem}") from problem
         raise
     except Exception as problem:
+        if error is UnreadableFileError and isinstance(name, Path) and not name.exists():
+            missing = f"There is no file {str(name)!r} (seen from {Path.cwd()}). Check the path."
+            raise FileNotFoundError(missing) from problem
         raise error(
             f"{name} cannot be read ({type(problem).__name__}: {problem}). It is damaged, cut "
             "short or in another format: copy or export it again."
@@ -96,8 +105,7 @@ class Table:
         else:
             cells = column.astype("string").str.strip()
             missing = (cells.isna() | cells.isin(MISSING)).to_numpy(bool)
-            cells = cells.str.replace(self.decimal, ".", regex=False)
-            parsed = pd.Series(pd.to_numeric(cells, errors="coerce"))
+            parsed = pd.Series(pd.to_numeric(self.point(cells), errors="coerce"))
             numbers = parsed.to_numpy(np.float64, na_value=np.nan)
         for row in np.flatnonzero(~np.isfinite(numbers) & ~missing)[:1]:
             cell, problem = str(column.iloc[row]), "not a number"
@@ -106,10 +114,19 @@ class Table:
                 problem = "infinite"
             elif marks := [mark for mark in ";\t|" if mark in name]:
                 advice = f"If another sign separates cells, pass delimiter={marks[0]!r}."
+            elif "." in cell and self.decimal != ".":
+                advice = _NO_THOUSANDS.format(self.decimal)
             elif "," in cell:
                 advice = "If commas are decimal signs, pass decimal=',' (--decimal)."
             raise self.fail(int(row), f"{cell!r} in column {name!r} is {problem}. {advice}")
         return numbers
+
+    def point(self, cells: pd.Series) -> pd.Series:
+        """Return numbers with a decimal point; those with another point are missing."""
+        if self.decimal == ".":
+            return cells
+        known = cells.mask(cells.str.contains(".", regex=False).fillna(False).astype(bool))
+        return known.str.replace(self.decimal, ".", regex=False)
 
 
 @dataclass(frozen=True)
@@ -243,7 +260,7 @@ def _group(table: Table, column: str | None, rows: Rows) -> str | None:
     if column is None:
         return None
     values = table.column(column).iloc[rows]
-    given = values.dropna().unique()
+    given = values[~values.isin(MISSING)].dropna().unique()
     if len(given) > 1:
         other = int(rows[int((values == given[1]).argmax())])
         found = f"column {column!r} is {given[1]!r}, but {given[0]!r} before"
@@ -323,14 +340,20 @@ def _gap_error(
     )
 
 
+# In UTC, as the offset changes with the clocks of summer and winter.
+_to_dates = partial(pd.to_datetime, format="ISO8601", utc=True)
+
+
 def _times(table: Table, column: str, rows: Rows) -> pd.Series:
     """Return a column of times: numbers, durations or dates, as the first cell says."""
     cells = times = table.column(column).iloc[rows]
     if cells.dtype.kind not in "iufmM":
         texts = cells.astype("str").str.replace(table.decimal, ".", regex=False)
-        kinds = (pd.to_numeric, pd.to_timedelta, partial(pd.to_datetime, format="ISO8601"))
+        kinds = (pd.to_numeric, pd.to_timedelta, _to_dates)
         first: Any = texts.iloc[:1]
         known = [read for read in kinds if pd.Series(read(first, errors="coerce")).notna().all()]
+        is_number = (known or kinds)[0] is pd.to_numeric
+        texts = table.point(cells.astype("str")) if is_number else texts
         times = pd.Series((known or kinds)[0](texts, errors="coerce"))
     for at in np.flatnonzero(times.isna())[:1]:
         cell = cells.iloc[at]
