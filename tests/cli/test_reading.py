@@ -18,7 +18,7 @@ def read(*data, settings=None, **options):
     model = None
     if settings is not None:
         model = PerCDL()
-        model.settings_ = settings
+        model.settings_, model.channels_ = settings, ("x",)
     return read_cohort(DataOptions(data=[str(path) for path in data], **options), model)
 
 

@@ -89,7 +89,7 @@ def test_times_on_a_shorter_atom_are_seconds_too(fitted):
     by_hand = found.assign(sample=found["onset_sample"] + low)[["subject", "sample"]]
     model.mark("again", 1, by_hand, X=cohort)
     assert_allclose(model.marks_[-1].time, low / 100, atol=6e-3)
-    with pytest.raises(InvalidParameterError, match="between 0 and 0.1,"):
+    with pytest.raises(InvalidParameterError, match=r"between 0 and 0\.1,"):
         model.mark("late", 1, 0.15)
     # The delay at a phase is about the displacement there, with the other sign.
     delay = separate_effects(fitted, cohort).delay_seconds[:, 1, 0, LONG // 2]

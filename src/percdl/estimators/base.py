@@ -73,7 +73,8 @@ class BaseCDL(TransformerMixin, Described):
     def personalize(self, X: Any, *, runtime: Place | None = None) -> Personalization:
         """Describe new recordings with the fitted dictionary; return a `Personalization`.
 
-        The dictionary does not change. Recordings of the fit get the same parameters as in it.
+        The dictionary does not change. Recordings of the fit get the same parameters as in it, if
+        the transformation warps time or mixes channels; those of others may differ slightly.
 
         Parameters
         ----------

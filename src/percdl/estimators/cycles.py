@@ -112,7 +112,8 @@ def find_cycles(
 def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Personalization:
     """Return persons whose cycles are at given onsets, with their usual amplitude.
 
-    Cycles without a duration get the usual one of the person and atom. Subjects that are not among them, or have no cycle of the atom, are left out.
+    Cycles without a duration get the usual one of the person and atom. Subjects that are not
+    among them, or have no cycle of the atom, are left out.
     """
     advice = "Pass a table such as `model.events_`."
     check_columns("The events", events, ("subject", "onset_sample"), advice)

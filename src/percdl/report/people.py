@@ -426,7 +426,8 @@ class Groups:
             found += [
                 {
                     "part": part, "atom": k, "channel": cluster.channel, "group": name,
-                    "base": base, "from": cluster.start / clocks[k], "to": cluster.stop / clocks[k],
+                    "base": base,
+                    "from": cluster.start / clocks[k], "to": cluster.stop / clocks[k],
                     "above": cluster.mass > 0, "p": cluster.p_value,
                 }
                 for cluster in done.significant(level)

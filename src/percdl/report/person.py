@@ -140,7 +140,7 @@ def _draw_curve(
     words: Words, s: int, atom: int, curves: np.ndarray, label: str, named: list[Phase],
     one: bool = False,
 ) -> bytes:  # fmt: skip
-    """Draw a curve of an atom of a person over the range of the others; one = the level of the population."""
+    """Draw a person's curve over the range of the others; one = the level of the population."""
     people, ax = words.people, style.make_axes(None, (WIDTH, 3.3))
     time = np.arange(curves.shape[1]) / people.clocks[atom]
     others = curves[words.others(s)]

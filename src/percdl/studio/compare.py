@@ -156,7 +156,7 @@ def _label(people: People, side: Side) -> str:
 
 def measure_people(people: People, atom: int) -> pd.DataFrame:
     """Return numbers with units of every recording: rate, phases of the cycle, intervals."""
-    found, sfreq, cohort = people.found, people.cohort.sfreq, people.cohort
+    found, cohort = people.found, people.cohort
     rhythm: Any = people.regularity[people.regularity["atom"] == atom]
     columns: dict[str, Any] = {
         "rate (per minute)": rhythm["cadence"].to_numpy(float),
