@@ -194,13 +194,17 @@ def _name_channels(channels: Any, units: Any, sfreq: float) -> str:
     return f"{names} at {sfreq:g} Hz"
 
 
+def say_lengths(model: Described) -> str:
+    """Return the lengths of the atoms in seconds, each once."""
+    seconds = [f"{length / model.sfreq_:.3g}" for length in model.atom_lengths_]
+    return " and ".join(dict.fromkeys(seconds))
+
+
 def describe_model(model: Described) -> str:
     """Return the settings that matter, as sentences."""
-    seconds = [f"{length / model.sfreq_:.3g}" for length in model.atom_lengths_]
     n_atoms = model.n_atoms_
     number = NUMBERS[n_atoms] if n_atoms < len(NUMBERS) else str(n_atoms)
-    lengths = " and ".join(dict.fromkeys(seconds))
-    atoms = f"{number.capitalize()} atom{'s' * (n_atoms != 1)} of {lengths} s"
+    atoms = f"{number.capitalize()} atom{'s' * (n_atoms != 1)} of {say_lengths(model)} s"
     transform, coder = model.resolve("transformation"), model.resolve("coder")
     own = f"each person's version of {'it' if n_atoms == 1 else 'them'} is {transform.in_words}"
     cycles = f"Cycles may overlap; a unit of amplitude costs {model.penalty_:.3g}"

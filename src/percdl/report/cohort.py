@@ -26,6 +26,7 @@ from percdl.estimators.summary import (
     describe_cohort,
     describe_model,
     say_duration,
+    say_lengths,
 )
 from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.report import as_script, read_asset, render
@@ -184,11 +185,11 @@ def _tiles(people: People) -> list[tuple[Fact, str]]:
     length = "How long the learned pattern lasts; cycles may be longer."
     whole = "Duration of all recordings together."
     n_groups = f"in {len(people.groups)} groups" if people.groups else ""
-    n_atoms, seconds = len(found.dictionary), people.model.atom_length_ / cohort.sfreq
+    n_atoms = len(found.dictionary)
     tiles = [
         (Fact("Recordings", str(len(cohort)), read), n_groups),
         (Fact("Cycles found", f"{len(found.events):,}", cycles), f"of {count(n_atoms, 'atom')}"),
-        (Fact("Length of the atom", f"{seconds:.3g}", length), "s"),
+        (Fact("Length of the atom", say_lengths(people.model), length), "s"),
         (Fact("Recorded", recorded, whole), unit),
         (Fact("Error", write_median(people.errors, ".3f"), ERROR), "median"),
     ]
