@@ -1,8 +1,8 @@
 """A studio that runs: a folder of recordings with a model, served on this machine."""
 
-import os
+import shutil
 import threading
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 
 import httpx
 import pytest
@@ -19,23 +19,28 @@ MARKUP = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="session")
-def folder(tmp_path_factory):
+def walks(tmp_path_factory):
     """Four walks of two persons, a table of groups, and a model; one group is markup."""
-    place = write_walks(tmp_path_factory.mktemp("studio"))
+    place = write_walks(tmp_path_factory.mktemp("walks"))
     rows = [f"Ada,{MARKUP},p,61", f"Bo,{MARKUP},p,61", "Cy,healthy,q,47", "Di,healthy,q,47"]
     header = "subject,group,person,age"
     (place / "subjects.csv").write_text("\n".join([header, *rows]) + "\n")
-    (place.parent / "secret.csv").write_text("t,x\n0,1\n")
-    before = os.getcwd()
-    os.chdir(place)
-    try:
-        walks = [f"{name}.csv" for name in ("Ada", "Bo", "Cy", "Di")]
-        result = run("fit", *walks, *READ, *MODEL, "--metadata", "subjects.csv", "--group",
+    with chdir(place):
+        files = [f"{name}.csv" for name in ("Ada", "Bo", "Cy", "Di")]
+        result = run("fit", *files, *READ, *MODEL, "--metadata", "subjects.csv", "--group",
                      "group", "--out", "walks.percdl")  # fmt: skip
-        assert result.exit_code == 0, result.output
-        yield place
-    finally:
-        os.chdir(before)
+    assert result.exit_code == 0, result.output
+    return place
+
+
+@pytest.fixture
+def folder(walks, tmp_path, monkeypatch):
+    """The current folder: a copy of the walks, so that no test sees what another one wrote."""
+    place = tmp_path / "studio"
+    shutil.copytree(walks, place)
+    (tmp_path / "secret.csv").write_text("t,x\n0,1\n")
+    monkeypatch.chdir(place)
+    return place
 
 
 @pytest.fixture(scope="session")
@@ -54,7 +59,7 @@ def serve():
     return serving
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture
 def studio(folder, serve):
     """The address of a studio in the folder."""
     with serve(folder) as address:

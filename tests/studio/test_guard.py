@@ -88,14 +88,11 @@ def test_files_outside_the_folder_are_refused(client, name):
 def test_a_link_that_leads_out_is_refused(client, folder):
     link = folder / "link.csv"
     link.symlink_to(folder.parent / "secret.csv")
-    try:
-        assert client.ask("columns", name="link.csv").status_code == 400
-        for several in (".", "*.csv"):
-            options = {"data": [several], "out": "x.percdl"}
-            assert client.ask("run", command="fit", options=options).status_code == 400
-        assert client.get("/file", params={"name": "link.csv"}).status_code == 403
-    finally:
-        link.unlink()
+    assert client.ask("columns", name="link.csv").status_code == 400
+    for several in (".", "*.csv"):
+        options = {"data": [several], "out": "x.percdl"}
+        assert client.ask("run", command="fit", options=options).status_code == 400
+    assert client.get("/file", params={"name": "link.csv"}).status_code == 403
 
 
 @pytest.mark.parametrize(
@@ -117,11 +114,8 @@ def test_a_value_is_never_taken_for_an_option(folder):
 
     project = make_studio(folder).project
     (folder / "--dask=x.csv").write_text("t,x\n0,1\n")
-    try:
-        options = {"data": ["--dask=x.csv"], "time": "--out", "channels": ["--debug", "x"]}
-        made = project.make_arguments("fit", options)
-    finally:
-        (folder / "--dask=x.csv").unlink()
+    options = {"data": ["--dask=x.csv"], "time": "--out", "channels": ["--debug", "x"]}
+    made = project.make_arguments("fit", options)
     assert made == ["fit", "--time=--out", "--channels=--debug,x", "--", "--dask=x.csv"]
 
 

@@ -1,6 +1,5 @@
 """Markup in every name: pages show it as text."""
 
-import os
 from urllib.parse import quote
 
 import pandas as pd
@@ -15,10 +14,10 @@ MARKUP = "<img src=x onerror=alert(1)>"
 SAFE = "_img_src_x_onerror_alert_1_"
 
 
-@pytest.fixture(scope="module")
-def odd_folder(tmp_path_factory):
-    """A folder in which all names are markup: itself, a file, columns, cells, a kind, a model."""
-    place = write_walks(tmp_path_factory.mktemp("markup") / MARKUP)
+@pytest.fixture
+def odd_folder(tmp_path, monkeypatch):
+    """The current folder: its name and all names in it (files, columns, cells) are markup."""
+    place = write_walks(tmp_path / MARKUP)
     walks = [place / f"{name}.csv" for name in (MARKUP, "Bo", "Cy", "Di")]
     (place / "Ada.csv").rename(walks[0])
     for walk in walks:
@@ -29,22 +28,18 @@ def odd_folder(tmp_path_factory):
     names = "subject", f"group {MARKUP}", f"person {MARKUP}"
     table = pd.DataFrame(dict(zip(names, rows, strict=True)) | {f"age {MARKUP}": ["61"] * 4})
     table.to_csv(place / f"people {MARKUP}.csv", index=False)
-    before = os.getcwd()
-    os.chdir(place)
-    try:
-        about = "--metadata", f"people {MARKUP}.csv", "--group", names[1], "--person", names[2]
-        read = "--channels", MARKUP, "--time", f"t {MARKUP}", "--units", MARKUP
-        files = [walk.name for walk in walks]
-        result = run("fit", *files, *read, *FIT, *about, "--out", f"{MARKUP}.percdl")
-        assert result.exit_code == 0, result.output
-        model = load(f"{MARKUP}.percdl").name_atoms([MARKUP, f"other {MARKUP}"])
-        model.save(f"{MARKUP}.percdl")
-        yield place
-    finally:
-        os.chdir(before)
+    monkeypatch.chdir(place)
+    about = "--metadata", f"people {MARKUP}.csv", "--group", names[1], "--person", names[2]
+    read = "--channels", MARKUP, "--time", f"t {MARKUP}", "--units", MARKUP
+    files = [walk.name for walk in walks]
+    result = run("fit", *files, *read, *FIT, *about, "--out", f"{MARKUP}.percdl")
+    assert result.exit_code == 0, result.output
+    model = load(f"{MARKUP}.percdl").name_atoms([MARKUP, f"other {MARKUP}"])
+    model.save(f"{MARKUP}.percdl")
+    return place
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def odd_studio(serve, odd_folder):
     with serve(odd_folder) as address:
         yield address

@@ -193,7 +193,6 @@ def test_a_model_whose_recordings_are_not_here_says_what_to_do(client, folder):
     while not failure and time.monotonic() < end:
         time.sleep(0.1)
         failure = client.ask("open", file="elsewhere.percdl").json()["failure"]
-    (folder / "elsewhere.percdl").unlink()
     assert "no file 'walks'" in failure
     assert "Start the studio in that folder" in failure
 
@@ -206,7 +205,6 @@ def test_the_signs_of_a_table_are_recognized(client, folder, sep, decimal, found
     table = pd.read_csv(folder / "Ada.csv")
     table.to_csv(folder / "signs.csv", sep=sep, decimal=decimal, index=False)
     head = client.ask("columns", name="signs.csv").json()
-    (folder / "signs.csv").unlink()
     assert head == {"columns": [*table], "delimiter": found[0], "decimal": found[1]}
 
 
@@ -226,7 +224,6 @@ def test_results_are_not_taken_for_recordings(client, folder):
         (folder / name).write_text("subject,onset\n")
     listed = client.ask("files").json()["recordings"]
     _, read = find_recordings(folder, metadata=folder / "subjects.csv")  # by a command
-    (folder / "other.corrections.tsv").unlink()
     assert listed == before
     assert {file.name for file in read} == {one["name"] for one in before} - {"subjects.csv"}
 
@@ -240,7 +237,6 @@ def test_what_is_not_a_model_is_said_to_be_none(client, name):
 
 def test_the_script_repeats_what_succeeded(client, folder):
     script = folder / "percdl-studio.sh"
-    script.unlink(missing_ok=True)
     wait_for_people(client)
     read = {"channels": ["x"], "sfreq": 50}
     small = {"n_atoms": 2, "atom_length": 16, "penalty": 0.3, "transformation": "identity"}
@@ -272,7 +268,6 @@ def test_the_script_repeats_what_succeeded(client, folder):
 
 def test_a_fit_that_was_continued_is_repeated_as_a_whole(folder):
     project = make_studio(folder).project
-    (folder / "percdl-studio.sh").unlink(missing_ok=True)
     read = {"data": ["Ada.csv", "Bo.csv"], "channels": ["x"], "sfreq": 50.0}
     small = {"n_atoms": 2, "atom_length": 16, "penalty": 0.3, "population_rounds": 200}
     fit = {**read, **small, "transformation": "identity", "out": "stopped.percdl"}

@@ -121,7 +121,11 @@ def test_from_files_to_an_exported_model(visit, folder, kind):
     hands.choose("#transformation", "nothing")
     hands.write("#name", name)
     hands.press("#start")
-    page.wait_for_url("**/model?file=*.percdl", timeout=400_000)
+    page.wait_for_function(
+        "() => location.pathname === '/model' || document.querySelector('#problem').textContent",
+        timeout=400_000,
+    )
+    assert "/model?file=" in page.url, page.inner_text("#problem")
     page.wait_for_selector("#people tbody tr")
     page.wait_for_selector("html[data-ready=yes]")
     model = load(folder / f"{name}.percdl")
@@ -167,9 +171,8 @@ def test_keys_move_by_ten_samples_and_name_the_atom(visit, folder):
     at = (events.loc[events["subject"] == event["subject"], "onset_sample"]).tolist()
     page.fill("#search", event["subject"])
     page.locator("#people tbody tr").first.click()
-    page.wait_for_function(
-        "who => document.getElementById('who').textContent === who", arg=event["subject"]
-    )
+    page.wait_for_load_state("networkidle")
+    assert page.inner_text("#who") == event["subject"]
     page.focus("#signal-frame")
     for key in ("p",) * (len(at) + 1) + ("n",) * at.index(event["onset_sample"]):
         page.keyboard.press(key)
@@ -199,8 +202,7 @@ def nameless(folder):
     model = load(folder / "walks.percdl")
     model.settings_ = None
     model.save(folder / "nameless.percdl")
-    yield "nameless.percdl"
-    (folder / "nameless.percdl").unlink()
+    return "nameless.percdl"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -211,6 +211,26 @@ def test_events_are_removed_added_moved_relabelled_and_restored(visit, folder):
     saved("No corrections")
 
 
+def test_a_correction_is_of_the_person_on_the_screen_while_another_is_fetched(visit, folder):
+    page = open_model(visit).page
+    who = page.inner_text("#who")
+    held = []
+    page.route("**/api/person", lambda route: held.append(route))
+    page.click("[data-edit=next]")
+    with page.expect_request("**/api/person"):
+        page.click("#next")
+    page.focus("#signal-frame")
+    page.keyboard.press("Delete")
+    page.wait_for_function(
+        "() => document.getElementById('corrected').textContent.includes('1 correction in')"
+    )
+    assert page.inner_text("#who") == who
+    held[0].continue_()
+    page.wait_for_function("who => document.getElementById('who').textContent !== who", arg=who)
+    corrections = read_corrections(folder / "walks.corrections.tsv")
+    assert corrections["subject"].tolist() == [who]
+
+
 def test_landmarks_are_placed_moved_and_removed_by_keyboard(visit, folder):
     seen = open_model(visit)
     page = seen.page
@@ -434,7 +454,6 @@ def test_a_file_that_cannot_be_read_has_no_preview(visit, folder):
     page.select_option("#preview-file", "bad.csv")
     note = "() => document.getElementById('preview-note').textContent"
     page.wait_for_function(f"() => ({note})().includes('bad.csv')")
-    (folder / "bad.csv").unlink()
     assert page.evaluate("() => document.getElementById('preview').data ?? null") is None
     assert page.locator("#candidates button").count() == 0
     (refused,) = seen.complaints
@@ -462,7 +481,6 @@ def test_files_with_semicolons_and_decimal_commas_are_read_with_units(visit, fol
     page.check("#files input[value='euro.csv']")
     page.click("#suggest")
     page.wait_for_selector("#close-progress:enabled")
-    file.unlink()
     assert page.inner_text("#stage") == "Done."
     *_, line = (folder / "percdl-studio.sh").read_text().splitlines()
     assert "--units=g '--delimiter=;' --decimal=, " in line
@@ -474,7 +492,6 @@ def test_a_model_of_python_says_how_to_see_its_people(visit, folder):
     model.save(folder / "python.percdl")
     page = visit("&model=python.percdl").page
     page.wait_for_selector("#problem")
-    (folder / "python.percdl").unlink()
     assert "percdl report python.percdl" in page.inner_text("#problem")
     assert not page.is_visible("#follow")
 
@@ -538,7 +555,7 @@ def test_the_first_page_works_by_keyboard(visit):
         pytest.fail("the button that fits cannot be reached")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def visits(folder):
     """The name of a model of the walks as those of three persons, two of them in one group."""
     table = "name,kind,who\nAda,slow,p\nBo,slow,p\nCy,slow,q\nDi,fast,r\n"
@@ -548,9 +565,7 @@ def visits(folder):
     table = ["--metadata", "visits.csv", *named]
     result = run("fit", *walks, *READ, *FIT, *table, "--out", "visits.percdl")
     assert result.exit_code == 0, result.output
-    yield "visits.percdl"
-    for name in ("visits.csv", "visits.percdl"):
-        (folder / name).unlink()
+    return "visits.percdl"
 
 
 def test_bands_are_of_people_and_of_the_errors_of_a_person(client, visits, folder):

@@ -123,7 +123,8 @@ class Job:
             for line in self._process.stdout:  # pyright: ignore[reportOptionalIterable]
                 self._add(json.loads(line))
             self._listener.join()
-        code = self._process.returncode
+        number = self._process.returncode
+        code = number if number >= 0 else 128 - number  # ended by a signal, as shells count it
         said = "".join(self._said).strip()
         if code and not self._has_failed:
             self._add({"event": "error", "message": said[-2000:] or f"Exit code {code}."})

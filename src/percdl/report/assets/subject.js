@@ -8,10 +8,10 @@ const SPEEDS = [0.23, 4.3];
 const FAR = 10;
 
 async function choose(s) {
-  view.subject = s;
-  const turn = (person.turn = Symbol("turn"));
+  person.wanted = s;
   const own = await readPerson(s);
-  if (person.turn !== turn) return; // another person was selected meanwhile
+  if (person.wanted !== s) return; // another person was selected meanwhile
+  view.subject = s;
   Object.assign(person, own);
   setSignal(s, own);
   history.replaceState(null, "", `#subject=${encodeURIComponent(subjectId(s))}`);

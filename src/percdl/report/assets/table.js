@@ -169,7 +169,7 @@ function walkRows(event) {
 function step(by) {
   const n = shown.length;
   if (!n) return;
-  const at = shown.indexOf(view.subject);
+  const at = shown.indexOf(person.wanted);
   const next = at < 0 ? 0 : (at + by + n) % n;
   choose(shown[next]);
   reveal(next);

@@ -16,7 +16,7 @@ refine = guarded(async () => {
   const turn = (signal.turn = Symbol("turn"));
   const [start, stop] = [Math.floor(from - width), Math.ceil(to + width)];
   const piece = await readPiece(await ask("piece", { file: report.file, s: view.subject, start, stop }));
-  if (signal.turn !== turn) return; // the view moved on
+  if (signal.turn !== turn || signal.seen !== seen) return; // the view moved on
   Object.assign(signal, piece);
   drawSignal();
 });
