@@ -171,8 +171,9 @@ def test_keys_move_by_ten_samples_and_name_the_atom(visit, folder):
     at = (events.loc[events["subject"] == event["subject"], "onset_sample"]).tolist()
     page.fill("#search", event["subject"])
     page.locator("#people tbody tr").first.click()
-    page.wait_for_load_state("networkidle")
-    assert page.inner_text("#who") == event["subject"]
+    page.wait_for_function(
+        "who => document.getElementById('who').textContent === who", arg=event["subject"]
+    )
     page.focus("#signal-frame")
     for key in ("p",) * (len(at) + 1) + ("n",) * at.index(event["onset_sample"]):
         page.keyboard.press(key)

@@ -9,6 +9,7 @@ const FAR = 10;
 
 async function choose(s) {
   person.wanted = s;
+  if (s === view.subject && signal.seen) return; // on the screen, maybe with corrections that are not saved yet
   const own = await readPerson(s);
   if (person.wanted !== s) return; // another person was selected meanwhile
   view.subject = s;
