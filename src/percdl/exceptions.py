@@ -100,6 +100,13 @@ class TransposedArrayWarning(UserWarning):
     """
 
 
+class MixedColumnWarning(UserWarning):
+    """Issued when a column of metadata that has mostly numbers is read as text.
+
+    A report then sorts its people by text, not by number.
+    """
+
+
 class MissingEventsWarning(UserWarning):
     """Issued when a segmentation is scored on subjects without events.
 

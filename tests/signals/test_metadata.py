@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from percdl import Cohort
-from percdl.exceptions import InvalidParameterError, UnreadableFileError
+from percdl.exceptions import InvalidParameterError, MixedColumnWarning, UnreadableFileError
 from percdl.signals.from_files import Metadata
 
 
@@ -59,7 +59,11 @@ def test_covariates_with_missing_cells_are_numbers(walks, missing):
 def test_decimal_commas_beside_semicolons_are_numbers(walks):
     text = "subject;age;height;note\n01;70,5;1.8;1,5\n02;;1.7;2.500,5\n10;8;NA;3\n"
     (walks / "who.csv").write_text(text)
-    table = Metadata(walks / "who.csv").rows_of(["01", "02", "10"])
+    mixed = (
+        r"who.csv: column 'note' .* numbers for 2 subjects, but also '2.500,5' of '02'. Write NA"
+    )
+    with pytest.warns(MixedColumnWarning, match=mixed):
+        table = Metadata(walks / "who.csv").rows_of(["01", "02", "10"])
     np.testing.assert_array_equal(table["age"], [70.5, np.nan, 8])
     np.testing.assert_array_equal(table["height"], [1.8, 1.7, np.nan])
     assert table["note"].tolist() == ["1,5", "2.500,5", "3"]

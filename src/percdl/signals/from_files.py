@@ -1,6 +1,7 @@
 """Read cohorts from files: paths, patterns and folders, one reader per format."""
 
 import glob
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +12,12 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from percdl.exceptions import InvalidParameterError, InvalidRecordingError, UnreadableFileError
+from percdl.exceptions import (
+    InvalidParameterError,
+    InvalidRecordingError,
+    MixedColumnWarning,
+    UnreadableFileError,
+)
 from percdl.signals import formats
 from percdl.signals.formats import FORMAT_OF, FORMATS, STANDARD, TextLayout
 from percdl.signals.recording import Recording, Recordings, abbreviate, as_label
@@ -391,10 +397,20 @@ def _strip(column: pd.Series) -> pd.Series:
 
 
 def _as_numbers(column: pd.Series, table: Table) -> Any:
-    """Return a column as numbers if all its non-empty cells are numbers."""
+    """Return a column as numbers if all its non-empty cells are numbers; warn if only most are."""
     known = column.where(~column.isin(MISSING))
     for cells in (known, table.point(known)):
         numbers: Any = pd.to_numeric(cells, errors="coerce")
         if numbers.isna().equals(known.isna()):
             return numbers
+    texts = known[numbers.isna() & known.notna()]
+    if len(texts) < numbers.count():
+        found = [f"{cell!r} of {subject!r}" for subject, cell in texts.items()]
+        warnings.warn(
+            f"{table.name}: column {column.name!r} is read as text, because it has numbers for "
+            f"{numbers.count()} subjects, but also {abbreviate(found)}. Write NA if a number is "
+            "not known.",
+            MixedColumnWarning,
+            stacklevel=2,
+        )
     return known
