@@ -403,7 +403,7 @@ def _as_numbers(column: pd.Series, table: Table) -> Any:
         numbers: Any = pd.to_numeric(cells, errors="coerce")
         if numbers.isna().equals(known.isna()):
             return numbers
-    texts = known[numbers.isna() & known.notna()]
+    texts: Any = known[numbers.isna() & known.notna()]
     if len(texts) < numbers.count():
         found = [f"{cell!r} of {subject!r}" for subject, cell in texts.items()]
         warnings.warn(
