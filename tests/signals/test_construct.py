@@ -53,6 +53,13 @@ def test_masked_stack_keeps_its_holes():
     assert Cohort.from_arrays(stack)[0].mask.ravel().tolist() == [False, False, True, True]
 
 
+@pytest.mark.parametrize("ends", [(4.0, 5.0), (4.0,)])
+def test_masked_numbers_in_lists_are_missing(ends):
+    lists = [[1.0, np.ma.masked, 3.0, *ends], [0.0] * 5]
+    mask = Cohort.from_arrays(lists)[0].mask.ravel()
+    assert (~mask).nonzero()[0].tolist() == [1]
+
+
 def test_names_from_generators_serve_every_subject():
     cohort = Cohort.from_arrays(np.zeros((3, 5, 2)), channels=(c for c in "xy"), units=iter("gg"))
     assert (cohort.channels, cohort.units) == (("x", "y"), ("g", "g"))

@@ -20,7 +20,8 @@ from percdl.cli.options import types_of
 from percdl.cli.output import CommandError
 from percdl.exceptions import PerCDLError
 
-REFUSALS = (CommandError, PerCDLError, typer.BadParameter)
+# A command prints the message of each, that of the operating system too (a name that is too long).
+REFUSALS = (CommandError, PerCDLError, typer.BadParameter, OSError)
 MODEL = {
     "n-atoms": 2,
     "atom-length": "320ms",

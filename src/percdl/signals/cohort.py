@@ -26,6 +26,7 @@ from percdl.signals.recording import (
     Label,
     Recording,
     abbreviate,
+    as_array,
     as_names,
     describe,
     entries,
@@ -396,8 +397,7 @@ def _one_per_subject(arrays: Arrays) -> list[Any]:
     """Split the input along its subject axis."""
     if isinstance(arrays, list | tuple) and not (arrays and all(map(_is_single, arrays))):
         return list(arrays)
-    # asanyarray keeps masked arrays; their mask means "missing".
-    array = np.asanyarray(arrays)
+    array = as_array(arrays)
     if array.ndim == 1 and array.size and not _is_single(array[0]):  # recordings as objects
         return list(array)
     if array.ndim not in (2, 3):

@@ -1,5 +1,6 @@
 """One subject's signal with its labels, and the recordings that plain arrays hold."""
 
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -236,9 +237,11 @@ def as_label(value: object, what: str, who: str) -> str:
 
 def as_names(names: str | Iterable[Any], what: str = "channels") -> tuple[Any, ...]:
     """Return names as a tuple; a string is one name."""
-    if not isinstance(names, Iterable):
-        raise InvalidParameterError(f"{what}={names!r} is not a list. Pass a list.")
-    return (names,) if isinstance(names, str) else tuple(names)
+    try:
+        return (names,) if isinstance(names, str) else tuple(names)
+    except TypeError:
+        message = f"{what}={names!r} is not a list. Pass a list."
+        raise InvalidParameterError(message) from None
 
 
 def as_rate(sfreq: SupportsFloat, who: str) -> float:
@@ -267,10 +270,17 @@ def entries(name: str, values: Any, n_recordings: int) -> list[Any]:
     return found
 
 
+def as_array(values: Arrays) -> np.ndarray:
+    """Return an array; masked ones stay masked, and a masked number in a list becomes NaN."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Warning: converting a masked element", UserWarning)
+        return np.asanyarray(values)
+
+
 def _as_values(values: Arrays, who: str) -> Float[np.ndarray, "n_times n_channels"]:
     """Return samples as floats (n_times, n_channels)."""
     try:
-        array = np.asarray(values)
+        array = np.asarray(as_array(values))
     except ValueError as error:  # rows of unequal lengths
         raise InvalidRecordingError(
             f"{who}: values is not an array: {error} Pass n_times rows of n_channels numbers each."
