@@ -168,9 +168,10 @@ class ProcessingWarning(UserWarning):
 
 
 class OffsetWarning(UserWarning):
-    """Issued when an offset is so large that single precision loses the signal.
+    """Issued when an offset hides the pattern.
 
-    The arithmetic uses squares of samples, with about seven digits.
+    Activations without a baseline follow the level of a recording. A very large one takes the
+    digits of single precision: the arithmetic uses squares of samples, with about seven digits.
     """
 
 

@@ -190,3 +190,17 @@ def test_bad_covariates_are_refused_in_words():
         regress(values[:, 0], people, along_cycle=True)
     with pytest.raises(InvalidParameterError, match="no term 'sex'; there are intercept"):
         regress(values, people, n_permutations=20).coefficient_of("sex")
+
+
+def test_every_covariate_has_a_name_of_its_own():
+    rng = np.random.default_rng(0)
+    ages = pd.DataFrame(rng.normal(50, 10, (20, 2)), columns=["age", "age"])
+    for covariates in (ages, ages.set_axis(["age", "intercept"], axis=1)):
+        with pytest.raises(InvalidParameterError, match="name is used twice"):
+            regress(rng.normal(size=20), covariates)
+
+
+def test_a_reference_of_an_unknown_covariate_is_refused():
+    people = pd.DataFrame({"group": ["p", "h"] * 10})
+    with pytest.raises(InvalidParameterError, match="names 'Group'; the covariates are group"):
+        regress(np.arange(20.0), people, reference={"Group": "p"})

@@ -12,7 +12,9 @@ from scipy import stats
 from percdl import Cohort, TimeWarp
 from percdl.analysis import (
     compare_distances,
+    compare_parameters,
     describe_recordings,
+    feature_auc,
     measure_changes,
     measure_deviation,
     measure_regularity,
@@ -299,7 +301,7 @@ def test_distances_are_those_of_all_pairs():
     ("persons", "visits", "message"),
     [
         ("aabb", "1112", "'a' has visit '1' more than once"),
-        ("aabb", ["1", None, "1", "2"], "visit None without a label"),
+        ("aabb", ["1", None, "1", "2"], "visits. has no label at position 1"),
         ("aabb", "1234", "4 values of 2 people at 4 visits"),
         ("abcd", None, "4 values of 4 people at 1 visits"),
         ("aab", None, "4 rows of values and 3 persons"),
@@ -316,3 +318,40 @@ def test_studies_without_repetition_are_refused(persons, visits, message):
 def test_measurements_without_values_are_refused():
     with pytest.raises(InvalidParameterError, match="0 values of 0 people at 0 visits"):
         measure_reliability([np.nan] * 4, list("aabb"))
+
+
+@pytest.mark.parametrize(
+    ("persons", "message"),
+    [
+        (["Ada", None, "Bo", "Bo"], "no label at position 1 .1 of 4"),
+        (["Ada", "Ada", "Bo", np.nan], "no label at position 3"),
+    ],
+)
+def test_persons_without_a_name_are_refused(persons, message):
+    values, groups = np.array([[1.0], [2.0], [4.0], [5.0]]), list("xxyy")
+    analyses = (
+        lambda: measure_reliability(values, persons),
+        lambda: compare_distances(values, persons),
+        lambda: compare_parameters(values, groups, persons=persons),
+        lambda: feature_auc(values, groups, persons=persons),
+    )
+    for analysis in analyses:
+        with pytest.raises(InvalidParameterError, match=message):
+            analysis()
+
+
+def test_masked_numbers_are_missing():
+    values = np.ma.masked_greater(np.arange(24.0).reshape(12, 2) % 11, 9)
+    persons, groups = np.repeat(list("abcdef"), 2), ["x", "y"] * 6
+    for analysis in (measure_reliability, compare_parameters):
+        labels = persons if analysis is measure_reliability else groups
+        found, expected = (analysis(x, labels) for x in (values, values.filled(np.nan)))
+        assert repr(found) == repr(expected)
+
+
+def test_tables_with_text_are_refused():
+    table = pd.DataFrame({"sex": list("mfmf"), "age": [1.0, 2, 3, 4]})
+    with pytest.raises(InvalidParameterError, match="text in column 'sex'"):
+        measure_reliability(table, list("aabb"))
+    with pytest.raises(InvalidParameterError, match="several columns 'age'"):
+        measure_reliability(table[["age", "age"]], list("aabb"))

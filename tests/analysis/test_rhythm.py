@@ -194,3 +194,12 @@ def test_bad_options_are_named(options, message):
 def test_missing_columns_are_named():
     with pytest.raises(InvalidParameterError, match="no column atom"):
         judge_events(walkers(1).drop(columns="atom"))
+
+
+@pytest.mark.parametrize("column", ["onset_sample", "amplitude"])
+def test_an_event_without_a_number_is_named(column):
+    steps = pd.DataFrame({"subject": "A", "atom": 0, "onset_sample": [0.0, 10, 20]})
+    steps = steps.assign(amplitude=1.0)
+    steps.loc[1, column] = np.nan
+    with pytest.raises(InvalidParameterError, match=f"Event 1 of subject 'A' has no {column}"):
+        judge_events(steps)

@@ -176,3 +176,8 @@ def test_a_trade_off_goes_on_where_only_others_are_left():
     found = pd.concat([events([10]), others]).assign(atom=0)
     curve = trace_trade_off(found, {"A": [10]}, 5, thresholds=[0, 1.5])
     assert curve["sensitivity"].tolist() == [1, 0]
+
+
+def test_seconds_are_not_compared_with_samples():
+    with pytest.raises(InvalidParameterError, match="mapping of subject to times holds samples"):
+        score_events(events([10]), {"A": [10]}, "50ms")

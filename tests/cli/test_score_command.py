@@ -56,6 +56,13 @@ def test_score_of_a_lag_given_and_for_scripts(files):
     assert "must be" in refused("score", *files, "--tolerance", "soon")
 
 
+def test_annotations_in_seconds_need_no_rate(files):
+    events, marks = files
+    pd.read_csv(marks).drop(columns="sample").to_csv(marks, index=False)
+    result = run("score", events, marks, "--label", "N", "--tolerance", "50ms")
+    assert result.stdout.startswith("sensitivity  0.7500 (3 of 4"), result.output
+
+
 def test_a_model_is_scored_by_the_events_of_its_fit(model_file, tmp_path):
     model = percdl.load(model_file)
     events_to_csv(model.events_, tmp_path / "events.csv")

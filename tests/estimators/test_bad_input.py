@@ -173,6 +173,17 @@ def test_other_sampling_rate_than_in_training(fitted):
             method(Cohort([Recording(np.arange(110.0), sfreq=100, subject="Eve")]))
 
 
+def test_other_units_than_in_training():
+    made = {
+        unit: Cohort.from_arrays(spaced_recordings(0), sfreq=SFREQ, units=unit)
+        for unit in ("mV", "uV", None)
+    }
+    model = make("PopCDL").fit(made["mV"])
+    assert len(model.personalize(made[None]).events) == len(model.events_)
+    with refuses(InvalidParameterError, "fitted on channel ch0 in mV, but X has it in uV"):
+        model.personalize(made["uV"])
+
+
 def test_other_channels_than_in_training(fitted):
     message = r"was fitted on 1 channel\(s\) \(ch0\), but X has 2 \(ch0, ch1\)\. Select the same"
     for method in (fitted.transform, fitted.reconstruct, fitted.score, fitted.personalize):
@@ -484,7 +495,7 @@ def test_an_offset_that_drowns_the_signal_warns_before_the_first_round(fitted, n
     arrays[1][7] = np.nan
     X, tolerable = (
         Cohort.from_arrays([x + level for x in arrays], sfreq=SFREQ, subjects=["Ada", "Bo"])
-        for level in (offset, 10)
+        for level in (offset, 2)
     )
     for method in (make(name).fit, fitted.personalize):
         with (
@@ -492,8 +503,13 @@ def test_an_offset_that_drowns_the_signal_warns_before_the_first_round(fitted, n
             pytest.warns(OffsetWarning, match="mean of subjects Ada, Bo is .* Subtract it"),
         ):
             method(X)
-        # Ten times the signal gives no warning, nor does double precision.
+        # A level below three standard deviations gives no warning.
         with pytest.raises(FirstRoundError):
             method(tolerable)
-    with pytest.raises(FirstRoundError):
+    with (
+        pytest.raises(FirstRoundError),
+        pytest.warns(OffsetWarning, match="activations follow this level.*--baseline offset"),
+    ):
         make(name, dtype="float64").fit(X)
+    with pytest.raises(FirstRoundError):
+        make(name, dtype="float64", coder=L0Coder(baseline="offset")).fit(X)

@@ -54,6 +54,24 @@ def test_kinds_are_named_and_certain_and_what_is_left_is_other(model):
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("baseline", ["offset", "line"])
+def test_kinds_do_not_depend_on_a_baseline_that_the_coder_ignores(cohort, baseline):
+    slope = 0.01 if baseline == "line" else 0.0
+    moved = [x.values + 3 + slope * np.arange(len(x.values))[:, None] for x in cohort[:2]]
+    coder = L0Coder(baseline=baseline)
+    plain, under = (
+        PopCDL(penalty=1.5, init=SHAPES[:, :, None], coder=coder).find(
+            Cohort.from_arrays(values, sfreq=100)
+        )
+        for values in ([x.values for x in cohort[:2]], moved)
+    )
+    before, after = plain.kinds(), under.kinds()
+    assert (after["kind"] == "other").sum() == 1
+    assert after["kind"].tolist() == before["kind"].tolist()
+    np.testing.assert_allclose(after["residual"], before["residual"], atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_probability_falls_as_atoms_become_alike(cohort):
     chances = []
     for share in (0.0, 0.8, 0.99):

@@ -340,7 +340,14 @@ def test_milliseconds_are_asked_about(write):
 
 @pytest.mark.parametrize(
     ("name", "cells"),
-    [("Time", "0 1 2"), ("", "5 6 7"), ("timestamp", "2025-03-01 2025-03-02 2025-03-03")],
+    [
+        ("Time", "0 1 2"),
+        ("", "5 6 7"),
+        ("timestamp", "2025-03-01 2025-03-02 2025-03-03"),
+        ("time_ms", "0 16 31"),
+        ("Zeit", "0.00 0.02 0.03"),
+        ("t", "0 1 3"),
+    ],
 )
 def test_clocks_and_counters_are_not_channels(write, name, cells):
     rows = zip(cells.split(), "936", strict=True)
@@ -354,6 +361,20 @@ def test_signals_may_be_named_like_clocks(write):
     assert read(write(A="t,x\n3,1\n1,2\n2,3\n"), channels=None).channels == ("t", "x")
     assert read(write(A="t\n1\n2\n3\n"), channels=None).channels == ("t",)
     assert read(write(A="t,x\n1,1\n2,2\n"), channels=["t", "x"]).channels == ("t", "x")
+    assert read(write(A="1,x\n1,1\n2,2\n"), channels=None).channels == ("1", "x")
+
+
+def test_columns_without_name_and_cells_are_left_out(write):
+    folder = write(A="Zeit;Gyro;;\n0,0;5;;\n0,1;6;;\n0,2;4;;\n")
+    cohort = read(folder, time="Zeit", sfreq=10, delimiter=";", decimal=",", channels=None)
+    assert (cohort.channels, cohort[0].values.ravel().tolist()) == (("Gyro",), [5, 6, 4])
+
+
+def test_a_clock_with_decimal_commas_is_no_channel(write):
+    folder = write(A="Zeit;Gyro\n0,00;5\n0,02;6\n0,03;4\n")
+    with pytest.warns(ClockColumnWarning, match="Column 'Zeit'"):
+        cohort = read(folder, sfreq=60, delimiter=";", decimal=",", channels=None)
+    assert cohort.channels == ("Gyro",)
 
 
 def test_dates_and_durations_may_be_slow(write):

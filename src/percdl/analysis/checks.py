@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -60,12 +60,43 @@ def check_columns(events: pd.DataFrame, needed: set[str]) -> None:
         )
 
 
+def check_complete(events: pd.DataFrame, names: Sequence[str]) -> None:
+    """Raise if one of these numbers of an event is missing."""
+    for row, name in np.argwhere(events[names].isna().to_numpy())[:1]:
+        raise InvalidParameterError(
+            f"Event {row} of subject {events['subject'].iloc[row]!r} has no {names[name]}. Drop "
+            f"it: events.dropna(subset={names!r})."
+        )
+
+
 def check_lengths(what: str, count: int, labels: Sized, name: str) -> None:
-    """Raise unless there is one label for each of the things counted."""
+    """Raise unless there is one label for each of the things counted, in their order."""
+    if isinstance(labels, Mapping):
+        raise InvalidParameterError(f"`{name}` is a dict, but {what} have no names. Pass a list.")
     if count != len(labels):
         raise InvalidParameterError(
             f"There are {count} {what} and {len(labels)} {name}. Pass one for each."
         )
+
+
+def name_each(what: str, count: int, labels: Labels, name: str) -> np.ndarray:
+    """Return the labels of the things counted, as text; raise if one is missing."""
+    check_lengths(what, count, labels, name)
+    each = pd.Series(list(labels), dtype=object)
+    if each.isna().any():
+        raise InvalidParameterError(
+            f"`{name}` has no label at position {each.isna().argmax()} ({each.isna().sum()} of "
+            f"{count} {what}). Leave those out, or label them."
+        )
+    return each.map(str).to_numpy(object)
+
+
+def as_numbers(values: Any, name: str) -> np.ndarray:
+    """Return numbers as floats, NaN where they are masked."""
+    try:
+        return np.ma.filled(np.ma.asanyarray(values).astype(float), np.nan)
+    except (TypeError, ValueError) as error:
+        raise InvalidParameterError(f"`{name}` must be numbers: {error}.") from error
 
 
 def check_level(level: float, name: str = "level") -> None:

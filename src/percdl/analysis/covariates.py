@@ -12,7 +12,7 @@ import scipy.stats
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from percdl.analysis.checks import check_lengths
+from percdl.analysis.checks import as_numbers, check_lengths
 from percdl.analysis.groups import is_complete
 from percdl.analysis.permutation import (
     Cluster,
@@ -164,7 +164,7 @@ def regress(
     >>> regress(stride, people).terms
     ('intercept', 'age', 'sex[m]')
     """
-    everyone = np.atleast_1d(np.asarray(values, float))
+    everyone = np.atleast_1d(as_numbers(values, "values"))
     check_lengths("rows of values", len(everyone), covariates, "rows of covariates")
     if along_cycle and everyone.ndim not in (2, 3):
         raise InvalidParameterError(
@@ -204,6 +204,16 @@ def build_design(covariates: pd.DataFrame, reference: Mapping[str, Any]) -> Desi
     """Return the columns of complete covariates: numbers centred, categories as indicators."""
     columns: dict[str, np.ndarray] = {"intercept": np.ones(len(covariates))}
     columns_of = {}
+    names = [*columns, *map(str, covariates)]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise InvalidParameterError(
+            f"Covariate {min(twice)!r}: the name is used twice"
+            f"{', for the constant as well' if 'intercept' in twice else ''}. Rename or drop it."
+        )
+    if unknown := {*map(str, reference)} - {*names}:
+        raise InvalidParameterError(
+            f"`reference` names {min(unknown)!r}; the covariates are {', '.join(names[1:])}."
+        )
     for name, column in covariates.items():
         own = _encode(str(name), column, reference.get(str(name)))
         columns_of[str(name)] = list(range(len(columns), len(columns) + len(own)))

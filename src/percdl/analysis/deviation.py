@@ -12,7 +12,13 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
-from percdl.analysis.checks import Fitted, Labels, as_personalization, check_lengths
+from percdl.analysis.checks import (
+    Fitted,
+    Labels,
+    as_personalization,
+    check_lengths,
+    name_each,
+)
 from percdl.analysis.effects import log_speed
 from percdl.analysis.groups import average_persons
 from percdl.analysis.uncertainty import Uncertainty
@@ -297,11 +303,13 @@ def _name_persons(
     everyone: list[Personalization], persons: Labels | Mapping[str, object] | None
 ) -> np.ndarray:
     """Return the person of each subject; ``persons`` are those of the first part."""
-    if persons is not None and not isinstance(persons, Mapping):
+    names = {}
+    if persons is not None:
         first = everyone[0].subjects
-        check_lengths("subjects", len(first), persons, "persons")
-        persons = dict(zip(first, persons, strict=True))
-    names = persons or {}
+        if isinstance(persons, Mapping):
+            persons = [persons.get(subject, subject) for subject in first]
+        each = name_each("subjects", len(first), persons, "persons")
+        names = dict(zip(first, each, strict=True))
     return np.array([str(names.get(s, s)) for part in everyone for s in part.subjects])
 
 

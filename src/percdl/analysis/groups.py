@@ -12,7 +12,7 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from percdl.analysis.checks import Labels, check_lengths
+from percdl.analysis.checks import Labels, as_numbers, check_lengths, name_each
 from percdl.analysis.permutation import (
     Cluster,
     compare_means,
@@ -65,8 +65,7 @@ def average_persons(
     >>> average_persons(np.array([[1.0], [3.0], [5.0]]), ["Ada", "Ada", "Bo"])
     (array([[2.], [5.]]), ['Ada', 'Bo'])
     """
-    check_lengths("rows of values", len(values), persons, "persons")
-    codes, people = pd.factorize(np.array([str(person) for person in persons], object))
+    codes, people = pd.factorize(name_each("rows of values", len(values), persons, "persons"))
     known, sums = is_complete(values), np.zeros((len(people), *values.shape[1:]))
     np.add.at(sums, codes[known], values[known])
     counts = np.bincount(codes[known], minlength=len(people)).astype(float)
@@ -168,7 +167,7 @@ def compare_groups(
     >>> [(c.start, c.stop, c.p_value) for c in found.significant()]
     [(10, 18, 0.001)]
     """
-    values = np.asarray(curves, float)
+    values = as_numbers(curves, "curves")
     if values.ndim not in (2, 3) or 0 in values.shape:
         raise InvalidParameterError(
             f"`curves` has shape {values.shape}; pass one curve per person, array (S, L) or "
@@ -266,7 +265,7 @@ def compare_parameters(
     >>> compare_parameters(features, ["A"] * 15 + ["B"] * 15).table()["parameter"][0]
     '2'
     """
-    x = np.asarray(features, float)
+    x = as_numbers(features, "features")
     if x.ndim != 2 or 0 in x.shape:
         raise InvalidParameterError(
             f"`features` has shape {x.shape}; pass one row of parameters per person, array (S, F)."
@@ -344,7 +343,7 @@ def feature_auc(
     from sklearn.preprocessing import StandardScaler
     from sklearn.svm import SVC
 
-    x, y = np.asarray(features, float), np.asarray(labels)
+    x, y = as_numbers(features, "features"), np.asarray(labels)
     if x.ndim != 2:
         raise InvalidParameterError(f"`features` has shape {x.shape}; pass one row per subject.")
     check_lengths("rows of features", len(x), y, "labels")
@@ -354,8 +353,10 @@ def feature_auc(
                 f"{missing.sum()} of {len(y)} labels are missing, first that of row "
                 f"{missing.argmax()}, but `splits` names rows. Leave these rows out of all three."
             )
-        people = np.arange(len(x)) if persons is None else np.asarray(persons, object)
-        check_lengths("labels", len(y), people, "persons")
+        people = np.arange(len(x))
+        if persons is not None:
+            check_lengths("labels", len(y), persons, "persons")
+            people = np.asarray(persons, object)
         x, persons = x[~missing], people[~missing]
         y = np.array(np.asarray(labels, object)[~missing].tolist())
     if len(np.unique(y)) < 2:
@@ -382,8 +383,7 @@ def feature_auc(
 
 def _number_persons(labels: np.ndarray, persons: Any) -> np.ndarray:
     """Return the number of each row's person; raise if a person has two labels."""
-    check_lengths("labels", len(labels), persons, "persons")
-    who, names = pd.factorize(np.array([str(person) for person in persons], object))
+    who, names = pd.factorize(name_each("labels", len(labels), persons, "persons"))
     several = np.flatnonzero(pd.Series(labels).groupby(who).nunique() > 1)
     if len(several):
         raise InvalidParameterError(
@@ -423,7 +423,8 @@ def split_groups(
     if persons is not None:
         check_lengths("rows of values", len(values), persons, "persons")
         rows = [row for row, name in enumerate(of) if name in chosen]
-        who = [str(person) for row, person in enumerate(persons) if of[row] in chosen]
+        listed = list(persons)
+        who = name_each("rows of values", len(rows), [listed[row] for row in rows], "persons")
         values, people = average_persons(values[rows], who)
         group_of: dict[str, str | None] = {}
         for person, name in zip(who, (of[row] for row in rows), strict=True):

@@ -14,10 +14,11 @@ from scipy.spatial.distance import pdist
 from percdl.analysis.checks import (
     Fitted,
     Labels,
+    as_numbers,
     as_personalization,
     check_fitted_on,
-    check_lengths,
     check_level,
+    name_each,
 )
 from percdl.analysis.deviation import measure_deviation
 from percdl.analysis.effects import log_speed
@@ -316,11 +317,11 @@ def compare_distances(curves: Any, persons: Labels) -> tuple[float, float]:
     >>> compare_distances([[0.0, 0.0], [1.0, 1.0], [4.0, 4.0]], ["Ada", "Ada", "Bo"])
     (3.5, 1.0)
     """
-    values = np.asarray(curves, float)
-    check_lengths("curves", len(values), persons, "persons")
+    values = as_numbers(curves, "curves")
+    names = name_each("curves", len(values), persons, "persons")
     flat, kept = values.reshape(len(values), -1), is_complete(values)
     distances = pdist(flat[kept]) / np.sqrt(flat.shape[1])
-    who = np.unique(np.array(list(map(str, persons))), return_inverse=True)[1][kept]
+    who = pd.factorize(names)[0][kept]
     same = pdist(who[:, None].astype(float)) == 0
     if same.all() or not same.any():
         raise InvalidParameterError(
@@ -350,28 +351,37 @@ def _project(curves: np.ndarray, people: np.ndarray, n_components: int) -> np.nd
 
 
 def _as_frame(values: Any) -> pd.DataFrame:
-    """Return measurements as a table with one row per recording."""
-    return values if isinstance(values, pd.DataFrame) else pd.DataFrame(np.asarray(values, float))
+    """Return measurements as a table with one row per recording; raise unless all are numbers."""
+    if not isinstance(values, pd.DataFrame):
+        values = as_numbers(values, "values")
+        if values.ndim > 2:
+            raise InvalidParameterError(
+                f"`values` has shape {values.shape}; pass one row of numbers per recording."
+            )
+        return pd.DataFrame(values)
+    if repeated := [str(name) for name in values.columns[values.columns.duplicated()]]:
+        raise InvalidParameterError(f"`values` has several columns {repeated[0]!r}. Rename them.")
+    text = [repr(name) for name in values if not pd.api.types.is_numeric_dtype(values[name])]
+    if text:
+        raise InvalidParameterError(f"`values` has text in column {', '.join(text)}. Drop it.")
+    return values
 
 
 def _as_codes(
     n_rows: int, persons: Labels, visits: Labels | None
 ) -> tuple[Int[np.ndarray, " S"], Int[np.ndarray, " S"], Sequence[Any]]:
     """Return numbers of persons and visits, and visits; raise if a person has a visit twice."""
-    check_lengths("rows of values", n_rows, persons, "persons")
-    who = pd.factorize(np.array(list(map(str, persons)), object))[0]
+    who = pd.factorize(name_each("rows of values", n_rows, persons, "persons"))[0]
     if visits is None or all(visit is None for visit in visits):
         when = pd.Series(who).groupby(who).cumcount().to_numpy() + 1
         return who, when, when.tolist()
     labels = list(visits)
-    check_lengths("rows of values", n_rows, labels, "visits")
-    when = pd.factorize(np.array([str(label) for label in labels], object))[0]
+    when = pd.factorize(name_each("rows of values", n_rows, labels, "visits"))[0]
     twice = pd.DataFrame({"who": who, "when": when}).duplicated().to_numpy()
-    if twice.any() or None in labels:
-        row = int(np.argmax(twice)) if twice.any() else labels.index(None)
+    if twice.any():
+        row = int(np.argmax(twice))
         raise InvalidParameterError(
-            f"Person {list(persons)[row]!r} has visit {labels[row]!r} "
-            f"{'more than once' if twice.any() else 'without a label'}. Give each recording of a "
-            "person its own visit, or leave `visits` out to number them in order."
+            f"Person {list(persons)[row]!r} has visit {labels[row]!r} more than once. Give each "
+            "recording of a person its own visit, or leave `visits` out to number them in order."
         )
     return who, when, labels

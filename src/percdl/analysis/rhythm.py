@@ -10,7 +10,14 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.special import expit
 
-from percdl.analysis.checks import Fitted, Labels, as_personalization, check_columns, check_lengths
+from percdl.analysis.checks import (
+    Fitted,
+    Labels,
+    as_personalization,
+    check_columns,
+    check_complete,
+    check_lengths,
+)
 from percdl.analysis.segmentation import ratio, relative_amplitude
 from percdl.exceptions import InvalidParameterError
 from percdl.parameters import in_samples
@@ -74,6 +81,7 @@ def judge_events(
     [1.0, 1.0, 1.0, 1.0, 0.03, 1.0]
     """
     check_columns(events, {"subject", "atom", "onset_sample", "amplitude"})
+    check_complete(events, ["onset_sample", "amplitude"])
     if not (even_share > 0 and spread > 0 and 0 < break_rate <= 1):
         raise InvalidParameterError(
             f"`judge_events(even_share={even_share!r}, spread={spread!r}, break_rate="
@@ -176,6 +184,7 @@ def measure_regularity(
     (1.2, 200.0)
     """
     check_columns(events, {"subject", "atom", "onset_sample"})
+    check_complete(events, ["onset_sample"])
     if not pause_ratio > 1:
         raise InvalidParameterError(f"`pause_ratio={pause_ratio!r}` must be above 1.")
     cohort, subjects = as_cohort(X), events["subject"].astype(str)

@@ -183,6 +183,12 @@ def _score(
         reach, column, unit = in_samples(tolerance, 1e6) / 1e6, "onset_seconds", "s"
     else:
         reach, column, unit = float(tolerance), "onset_sample", "samples"
+    tables = isinstance(events, pd.DataFrame) and isinstance(annotations, pd.DataFrame)
+    if unit == "s" and not tables:
+        raise InvalidParameterError(
+            f"tolerance={tolerance!r} compares seconds, but a mapping of subject to times holds "
+            "samples. Pass a tolerance in samples, or two tables."
+        )
     cycles, given = (_times(frame, column) for frame in (annotations, events))
     _check(given, cycles)
     found = {subject: given.get(subject, np.empty(0)) for subject in cycles}

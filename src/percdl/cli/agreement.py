@@ -104,7 +104,7 @@ def score(
         if plot.suffix.lower() not in PICTURES:
             fail(f"--plot {plot} must end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}.")
     found = _read_events(events, sfreq)
-    marks = percdl.read_annotations(annotations, labels=label, sfreq=sfreq)
+    marks = percdl.read_annotations(annotations, labels=label, sfreq=sfreq or _rate_of(found))
     result = score_events(found, marks, tolerance, lag=late, between=between)
     text = (
         f"sensitivity  {result.sensitivity:.4f} ({result.n_found} of {result.n_cycles} "
@@ -156,3 +156,11 @@ def _read_events(name: str, sfreq: float | None) -> pd.DataFrame:
     if path.is_file() and is_container(path):
         return percdl.load(path).events_
     return percdl.read_annotations(name, labels="all", sfreq=sfreq)
+
+
+def _rate_of(events: pd.DataFrame) -> float | None:
+    """Return the sampling rate of events, by the latest; None if all are at zero."""
+    start = "" if "sample" in events else "onset_"
+    sample, seconds = f"{start}sample", f"{start}seconds"
+    latest = events.sort_values(seconds).tail(1)
+    return next((float(x) for x in latest[sample] / latest[seconds] if 0 < x < float("inf")), None)

@@ -145,6 +145,12 @@ class BaseCDL(TransformerMixin, Described):
                 f"{self.sfreq_:g}), or state the rate of plain arrays: "
                 f"`Cohort.from_arrays(X, sfreq={self.sfreq_:g})`."
             )
+        for name, fitted, own in zip(self.channels_, self.units_, cohort.units, strict=True):
+            if fitted and own and fitted != own:
+                raise InvalidParameterError(
+                    f"`{type(self).__name__}` was fitted on channel {name} in {fitted}, but X has "
+                    f"it in {own}. Convert the samples, or write the unit as in the fit."
+                )
         check_lengths(cohort, self.atom_length_, type(self).__name__)
         warn_processing(type(self).__name__, self.processing_, cohort)
         return cohort

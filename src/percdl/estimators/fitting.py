@@ -113,7 +113,7 @@ def run_restarts(
     runtime, is_saved = host_fit(place, cohort, settings), False
     try:
         validation.check_samples(cohort)  # the runtime has measured them as it took them up
-        validation.warn_offset(cohort, settings.dtype, type(model).__name__)
+        validation.warn_offset(cohort, settings, type(model).__name__)
         end, is_saved = _run_restarts(model, cohort, settings, watch, runtime)
     finally:
         runtime.close(keep=not is_saved)  # an earlier checkpoint may refer to its files
@@ -256,7 +256,7 @@ def run_on_frozen(
     hosted, name = host_fit(runtime, cohort, settings), type(model).__name__
     try:
         validation.check_samples(cohort)
-        validation.warn_offset(cohort, settings.dtype, name)
+        validation.warn_offset(cohort, settings, name)
         sums = hosted.express(Broadcast(model.dictionary_, precision=model.prior_))
         if not np.isfinite(sums.objective):
             raise validation.overflow(sums.objective, cohort, settings.dtype, name)
@@ -270,8 +270,8 @@ def collect(
 ) -> Personalization:
     """Turn results into tables; parameters of absent atoms become NaN (decision 11)."""
     results.params[results.counts == 0] = np.nan
-    if isinstance(source, Cohort) and source.constant.any():
-        _forget_dead_channels(results.params, source.constant, settings)
+    if isinstance(source, Cohort):
+        _forget_dead_channels(results.params, source.measures.is_constant, settings)
     events = pd.DataFrame(
         {
             "subject": pd.array(list(source.subjects), dtype="str").take(results.subject),
@@ -291,8 +291,8 @@ def collect(
 
 def _forget_dead_channels(params: np.ndarray, dead: np.ndarray, settings: Settings) -> None:
     """Set the warps of channels without a signal to NaN, if there is one warp per channel."""
-    n_channels = settings.n_channels
-    if (part := settings.warp_part) is not None and part[0].n_warps(n_channels) > 1:
+    n_channels, part = settings.n_channels, settings.warp_part
+    if dead.any() and part is not None and part[0].n_warps(n_channels) > 1:
         own = params[..., part[1]]
         by_channel = own.reshape(*own.shape[:2], n_channels, -1)
         by_channel[np.broadcast_to(dead[:, None], by_channel.shape[:3])] = np.nan

@@ -14,6 +14,7 @@ from percdl.estimators.personalization import Personalization, rebuild_one_by_on
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.events import event_lengths
+from percdl.signals.reconstruction import level as without_baseline
 from percdl.signals.reconstruction import read_dilated
 from percdl.steps.kinds import detrend, free_variance
 from percdl.steps.period import NORMAL_MAD
@@ -53,7 +54,7 @@ def describe_kinds(
         if not len(rows):
             continue
         atoms = found.atoms_of(np.array([i]))[0]
-        own = _sort_events(values, rows, atoms, names, level)
+        own = _sort_events(values, rows, atoms, found.n_terms, names, level)
         others = _find_others(values, own, atoms, cohort.sfreq)
         both = pd.concat([own, others]) if len(others) else own
         frames.append(both.sort_values("onset_sample", kind="stable"))
@@ -64,14 +65,19 @@ def describe_kinds(
 
 
 def _sort_events(
-    values: np.ndarray, rows: pd.DataFrame, atoms: np.ndarray, names: Sequence[str], level: float
+    values: np.ndarray,
+    rows: pd.DataFrame,
+    atoms: np.ndarray,
+    n_terms: int,
+    names: Sequence[str],
+    level: float,
 ) -> pd.DataFrame:
     """Return the events of a person with kind, probability and residual."""
     length = atoms.shape[1]
     present = np.flatnonzero(np.isfinite(atoms).all((1, 2)))
-    flat = atoms[present].reshape(len(present), -1)
+    flat = without_baseline(atoms[present], n_terms).reshape(len(present), -1)
     flat = flat / np.maximum(np.linalg.norm(flat, axis=1, keepdims=True), 1e-300)
-    windows = _cut_windows(values, rows, length)
+    windows = _cut_windows(values, rows, length, n_terms)
     products = np.einsum("esl,kl->eks", windows, flat, optimize=True)
     signed = bool((rows["amplitude"] < 0).any())
     gains = (np.abs(products) if signed else np.maximum(products, 0)).max(2) ** 2
@@ -94,7 +100,7 @@ def _sort_events(
     return rows.assign(kind=kind, kind_probability=chance, residual=residual)
 
 
-def _cut_windows(values: np.ndarray, rows: pd.DataFrame, length: int) -> np.ndarray:
+def _cut_windows(values: np.ndarray, rows: pd.DataFrame, length: int, n_terms: int) -> np.ndarray:
     """Return the window of each event on the grid of the atom, at all shifts: (E, shifts, L P)."""
     reach = round(NEAR * length)
     padded = np.nan_to_num(np.pad(values, ((reach, 2 * reach), (0, 0))))
@@ -104,7 +110,7 @@ def _cut_windows(values: np.ndarray, rows: pd.DataFrame, length: int) -> np.ndar
         wide = np.pad(wide, ((0, n + 2 * reach - len(wide)), (0, 0)))
         moved = np.lib.stride_tricks.sliding_window_view(wide, n, axis=0)
         cuts.append(np.einsum("ln,spn->slp", read_dilated(int(n), length), moved))
-    stacked = np.stack(cuts)
+    stacked = without_baseline(np.stack(cuts), n_terms)
     return stacked.reshape(*stacked.shape[:2], -1)
 
 
@@ -112,10 +118,14 @@ def _find_others(
     values: np.ndarray, rows: pd.DataFrame, atoms: np.ndarray, sfreq: float
 ) -> pd.DataFrame:
     """Return the windows without an event that hold as much energy as one."""
-    length = atoms.shape[1]
-    rest = np.nan_to_num(values)
+    length, there = atoms.shape[1], np.zeros(len(values), bool)
     for onset, n in zip(rows["onset_sample"], event_lengths(rows, length), strict=True):
-        rest[onset : onset + n] = 0
+        there[onset : onset + n] = True
+    rest = np.nan_to_num(values)
+    if not there.all():  # a line replaces each event, so that an offset leaves no edges
+        time = np.arange(len(values))
+        for channel in rest.T:
+            channel[there] = np.interp(time[there], time[~there], channel[~there])
     size = (np.nan_to_num(atoms) ** 2).sum((1, 2))[rows["atom"].to_numpy(int)]
     usual = float(np.median(rows["amplitude"].to_numpy() ** 2 * size))
     step = max(1, length // 8)

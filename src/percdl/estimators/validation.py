@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from percdl.algorithm.results import Results
     from percdl.estimators.base import BaseCDL
 
-# In standard deviations: squares then differ by a factor of 1e5, which leaves two of the seven
+# In standard deviations. Without a baseline, activations follow a larger level instead of the
+# pattern. Beyond the second, squares differ by a factor of 1e5, which leaves two of the seven
 # digits of single precision.
-MOST_OFFSET = 300
+MOST_LEVEL, MOST_OFFSET = 3, 300
 MOST_NAMED = 5
 
 
@@ -59,15 +60,24 @@ def check_samples(cohort: AnyCohort) -> None:
         )
 
 
-def warn_offset(cohort: AnyCohort, dtype: str, model: str) -> None:
-    """Warn of recordings in memory with an offset too large for single precision."""
-    if dtype != "float32" or not isinstance(cohort, Cohort):
+def warn_offset(cohort: AnyCohort, settings: Settings, model: str) -> None:
+    """Warn of recordings in memory whose offset hides the pattern, or is too large for float32."""
+    if not isinstance(cohort, Cohort):
         return
-    if far := cohort.offset(MOST_OFFSET):
+    if settings.dtype == "float32" and (far := cohort.offset(MOST_OFFSET)):
         warnings.warn(
             f"The mean of {_name(far)} is more than {MOST_OFFSET} times their standard "
             f'deviation: `{model}(dtype="float32")` hardly sees the signal beside it. Subtract '
             'it, e.g. with `cohort.zscore()` or `cohort.bandpass(...)`, or use `dtype="float64"`.',
+            OffsetWarning,
+            stacklevel=5,
+        )
+    elif not settings.disjoint_coder.n_terms and (level := cohort.offset(MOST_LEVEL)):
+        warnings.warn(
+            f"The mean of {_name(level)} is more than {MOST_LEVEL} times their standard "
+            "deviation: activations follow this level, not the pattern. Fit an offset under each "
+            'activation, `coder=L0Coder(baseline="offset")` (in the shell, --baseline offset), or '
+            "remove the level, e.g. with `cohort.bandpass(...)` (--bandpass).",
             OffsetWarning,
             stacklevel=5,
         )

@@ -217,7 +217,7 @@ def _read_wfdb(path: Path, sfreq: float | None, beats_only: bool) -> pd.DataFram
         read = wfdb.rdann(stem, ending, return_label_elements=elements)
     rate = read.fs or sfreq
     if rate is None:
-        raise _unknown_rate(path)
+        raise _unknown_rate(path, ", or put the .hea file of the record beside it")
     symbols = np.asarray(read.symbol, object)
     notes = (note.strip("\0 ") for note in read.aux_note)
     names = [note or name for note, name in zip(notes, read.description, strict=True)]
@@ -298,8 +298,8 @@ def _samples(samples: np.ndarray | None, seconds: np.ndarray, sfreq: float | Non
     return np.rint(np.asarray(places, float)).astype(np.int64)
 
 
-def _unknown_rate(path: Path) -> UnreadableFileError:
+def _unknown_rate(path: Path, more: str = "") -> UnreadableFileError:
     return UnreadableFileError(
-        f"{path} does not say the sampling rate. Pass sfreq=, in samples per second"
-        + (", or put the .hea file of the record beside it." if path.suffix != ".tsv" else ".")
+        f"{path} does not say the sampling rate. Pass sfreq= (in the shell, --sfreq), in samples "
+        f"per second{more}."
     )

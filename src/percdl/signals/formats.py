@@ -108,7 +108,8 @@ def read_text_table(
         low_memory=False,
     )
     frame = frame.astype(dict.fromkeys(frame.select_dtypes("bool"), "str"))  # True is no number
-    frame.columns = pd.Index([names[i] for i in kept])
+    frame = frame.loc[:, [bool(names[i]) or frame[i].notna().any() for i in frame]]  # "a;b;"
+    frame.columns = pd.Index([names[i] for i in frame])
     return Table(str(path), frame, "line", range(first + 1, len(lines) + 1), layout.decimal)
 
 

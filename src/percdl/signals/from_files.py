@@ -325,7 +325,7 @@ class Metadata:
                 f"The subjects of {table.name} must be exactly those of the files. Recorded, but "
                 f"not in the table: {abbreviate(map(repr, absent), shown=10) or 'none'}. In the "
                 f"table, but not recorded: {abbreviate(map(repr, extra), shown=10) or 'none'}. "
-                "Add or remove rows or files."
+                "Write them alike, and add or remove rows or files."
             )
         column = self.group or "group"
         if column not in table.frame:

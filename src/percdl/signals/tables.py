@@ -1,5 +1,6 @@
 """Recordings from tables with one row per sample: files and DataFrames."""
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,10 +39,11 @@ MISSING = ("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None")
 _NO_THOUSANDS = (
     "The decimal sign is {!r}: correct it, or write numbers without signs for thousands."
 )
-# Columns with these names that increase by equal steps are clocks or counters, not signals.
+# Columns whose names begin with these words, and that never go back, are clocks or counters.
 _CLOCK_NAMES = {
-    "", "t", "time", "times", "timestamp", "timestamps", "seconds", "date", "datetime", "index",
-    "sample", "samples", "frame", "unnamed: 0",
+    "", "t", "time", "times", "timestamp", "timestamps", "seconds", "ms", "msec", "milliseconds",
+    "date", "datetime", "clock", "unix", "epoch", "index", "sample", "samples", "frame", "frames",
+    "unnamed", "zeit", "uhrzeit", "zeitstempel", "temps", "tiempo",
 }  # fmt: skip
 
 
@@ -165,7 +167,7 @@ class Columns:
         if self.channels is not None:
             return self.channels
         others = [str(name) for name in table.frame.columns if name not in self.labels]
-        clocks = [name for name in others if _is_clock(table, name)]
+        clocks = [name for name in others if self._is_clock(table, name)]
         if clocks and len(clocks) < len(others):
             others = [name for name in others if name not in clocks]
             warnings.warn(
@@ -175,6 +177,26 @@ class Columns:
                 stacklevel=2,
             )
         return {name: name for name in others}
+
+    def _is_clock(self, table: Table, name: str) -> bool:
+        """Whether a column has the name of a clock or counter and never goes back.
+
+        Times may be rounded and have gaps; those of the first subject are looked at.
+        """
+        plain = name.strip().lower()
+        if (re.split(r"[^a-z]", plain)[0] or plain) not in _CLOCK_NAMES:
+            return False
+        cells: Any = table.column(name)
+        if self.subject is not None:
+            ids = table.column(self.subject)
+            cells = cells[ids == ids.iloc[0]]
+        if cells.dtype.kind not in "iuf":
+            cells = table.point(cells.astype("string"))
+        values = pd.Series(pd.to_numeric(cells, errors="coerce")).to_numpy(float, na_value=np.nan)
+        if np.isnan(values).all():  # dates, unless there is nothing
+            return bool(cells.notna().any())
+        steps = np.diff(values)
+        return bool((steps >= 0).all() and (steps > 0).any())
 
 
 def channel_map(channels: Channels) -> dict[str, str] | None:
@@ -244,16 +266,6 @@ def recordings_in(table: Table, columns: Columns, subject: str) -> Iterator[Reco
             subject=as_label(label, "subject", table.place(int(own[0]))),
             group=_group(table, columns.group, rows),
         )
-
-
-def _is_clock(table: Table, name: str) -> bool:
-    """Whether a column has the name of a clock or counter and increases by equal steps."""
-    if name.strip().lower() not in _CLOCK_NAMES:
-        return False
-    numbers = pd.Series(pd.to_numeric(table.column(name), errors="coerce"))
-    values = numbers.to_numpy(np.float64, na_value=np.nan)
-    are_dates = np.isnan(values).all()
-    return bool(are_dates) or (len(values) > 1 and first_gap(values) is None)
 
 
 def _group(table: Table, column: str | None, rows: Rows) -> str | None:
@@ -334,9 +346,9 @@ def _gap_error(
         int(rows[gap + 1]),
         f"the clock {kind} from {before} to {after} (column {columns.time!r}), a step of {step:g} "
         f"s against {usual}. Insert rows of NaN for lost samples, or cut the recording there. If "
-        "times are rounded, pass sfreq=; if they are milliseconds, divide them by 1000; to take "
-        "the rows in their order, leave time= out; if the table holds several recordings, pass "
-        "subject=, a column of ids.",
+        "times are rounded, pass sfreq=; if they are milliseconds, divide them by 1000 first; to "
+        "take the rows in their order, leave time= out; if the table holds several recordings, "
+        "pass subject=, a column of ids.",
     )
 
 
