@@ -51,6 +51,7 @@ EXPECTED_FAILED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::percdl.exceptions.OffsetWarning")  # samples around 100
 @parametrize_with_checks(
     [
         PopCDL(**TINY),

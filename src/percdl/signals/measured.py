@@ -114,12 +114,16 @@ class Measured(Recordings):
         return self._name(np.asarray(self.measures.is_constant.all(1)))
 
     def offset(self, most: float) -> tuple[str, ...]:
-        """Subjects with a mean of more than ``most`` times their largest standard deviation."""
+        """Subjects with a mean of more than ``most`` times their largest standard deviation.
+
+        Constant channels do not count.
+        """
         with np.errstate(invalid="ignore", over="ignore"):
             mean = self.measures.total / self.measures.count
             variance = np.maximum(self.measures.square / self.measures.count - mean**2, 0)
         largest = np.sqrt(np.nan_to_num(variance).max(1))
-        return self._name(np.abs(np.nan_to_num(mean)).max(1) > most * largest)
+        mean[self.measures.is_constant] = 0
+        return self._name(np.abs(mean).max(1) > most * largest)
 
     def _name(self, which: Bool[np.ndarray, " S"]) -> tuple[str, ...]:
         return tuple(self.subjects[i] for i in np.flatnonzero(which))
