@@ -62,7 +62,7 @@ def check_samples(cohort: AnyCohort) -> None:
 
 def warn_offset(cohort: AnyCohort, settings: Settings, model: str) -> None:
     """Warn of recordings in memory whose offset hides the pattern, or is too large for float32."""
-    if not isinstance(cohort, Cohort):
+    if not isinstance(cohort, Cohort) or not (level := cohort.offset(MOST_LEVEL)):
         return
     if settings.dtype == "float32" and (far := cohort.offset(MOST_OFFSET)):
         warnings.warn(
@@ -72,7 +72,7 @@ def warn_offset(cohort: AnyCohort, settings: Settings, model: str) -> None:
             OffsetWarning,
             stacklevel=5,
         )
-    elif not settings.disjoint_coder.n_terms and (level := cohort.offset(MOST_LEVEL)):
+    elif not settings.disjoint_coder.n_terms:
         warnings.warn(
             f"The mean of {_name(level)} is more than {MOST_LEVEL} times their standard "
             "deviation: activations follow this level, not the pattern. Fit an offset under each "
