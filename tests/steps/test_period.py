@@ -1,6 +1,7 @@
 """Periods from autocorrelations: found whatever the shape of a cycle, and agreed on."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
@@ -114,3 +115,25 @@ def test_low_peaks_before_the_period_do_not_count():
     bumps = np.sin(time) + 0.8 * np.sin(3 * time)
     assert autocorrelate(bumps)[11:16].max() > 0.05
     assert_allclose(estimate_periods([bumps]).period, 40, atol=1)
+
+
+@pytest.mark.parametrize("ratio", [0.75, 0.7, 0.667])
+@pytest.mark.parametrize("change", [0.4, 0.5])
+def test_a_change_of_pace_does_not_give_a_common_multiple(ratio, change):
+    rng, recordings = np.random.default_rng(0), []
+    for slow in (110, 120, 130):
+        paces = np.where(np.arange(34) < 34 * change, slow, ratio * slow)
+        recordings.append(bumps_at(paces * rng.normal(1, 0.02, 34)))
+    low, high = (ratio + 1) / 2 * 105, (ratio + 1) / 2 * 135
+    found = estimate_periods(recordings).period
+    assert ((low <= found) & (found <= high)).all()
+
+
+def bumps_at(durations):
+    """Return a recording of bumps and troughs that last as long as given."""
+    phases = [np.arange(round(n)) / round(n) for n in durations]
+    shape = [
+        np.exp(-(((u - 0.3) / 0.1) ** 2)) - 0.7 * np.exp(-(((u - 0.65) / 0.12) ** 2))
+        for u in phases
+    ]
+    return np.concatenate(shape)[:, None]

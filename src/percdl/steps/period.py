@@ -3,7 +3,8 @@
 The autocorrelation of a periodic signal peaks at the period and at its multiples, which are easily
 mistaken for it. Two rules prevent this: within a recording the *first* high peak counts, and
 across recordings a vote restricts the range, because all people repeat the same pattern. People
-far from the vote keep their own period if their recording shows it clearly.
+far from the vote keep their own period if their recording shows it clearly. A third rule is for
+recordings whose pace changes: both ends are looked at.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ REACH = 1.7
 # A peak at a half or a third of the period is the period if it is at least this share as high.
 # Both exceptions to the vote need a correlation that is clear.
 AS_HIGH, CLEAR = 0.9, 0.35
-# Lags within this share of a multiple count as the multiple.
-NEAR = 0.05
+# Lags within this share of a multiple count as the multiple; two paces have one below the last.
+NEAR, MOST_PARTS = 0.05, 6
 # Atoms do not overlap, so cycles shorter than the atom are lost; at most one in ten should be.
 # Cycles vary within people about half as much as between people (5.6% and 11% on the gait
 # recordings), so the decile of all cycles is the 7.5% quantile of people's periods.
@@ -61,8 +62,8 @@ def estimate_periods(recordings: Sequence[np.ndarray]) -> Periods:
     if np.isnan(proposals).all():
         return Periods(proposals, np.zeros(len(proposals)))
     vote = np.nanmedian(proposals)
-    pairs = zip(correlations, proposals, strict=True)
-    found = [_own_period(correlation, own, vote) for correlation, own in pairs]
+    cases = zip(recordings, correlations, proposals, strict=True)
+    found = [_own_period(*case, vote) for case in cases]
     periods, strengths = np.array(found, float).T
     return Periods(periods, strengths)
 
@@ -177,8 +178,16 @@ def find_lags(correlation: np.ndarray, crossed: bool = True) -> np.ndarray:
     return peaks[np.logical_or.accumulate(correlation <= 0)[peaks]] if crossed else peaks
 
 
-def _own_period(correlation: np.ndarray, proposal: float, vote: float) -> tuple[float, float]:
-    """Return the period of a recording and its strength, given the vote of all.
+def _own_period(
+    values: np.ndarray, correlation: np.ndarray, proposal: float, vote: float
+) -> tuple[float, float]:
+    """Return the period of a recording and its strength, given the vote of all."""
+    found = _of_the_whole(correlation, proposal, vote)
+    return _at_two_paces(values, correlation, found[0]) or found
+
+
+def _of_the_whole(correlation: np.ndarray, proposal: float, vote: float) -> tuple[float, float]:
+    """Return the period of a whole recording, and its strength.
 
     The highest peak within reach of the vote; or one as high at a half or a third of it; or the
     recording's own proposal, if that is much higher and no multiple of it.
@@ -199,3 +208,35 @@ def _own_period(correlation: np.ndarray, proposal: float, vote: float) -> tuple[
             best = int(close[correlation[close].argmax()])
             break
     return (float(best), float(correlation[best])) if best else (np.nan, 0.0)
+
+
+def _at_two_paces(
+    values: np.ndarray, correlation: np.ndarray, whole: float
+) -> tuple[float, float] | None:
+    """Return the mean period and strength of both ends if their paces differ, else None.
+
+    A recording whose pace changes repeats best at a common multiple of both periods. So the period
+    of the whole is an n-fold one of its first third, and an m-fold one of its last.
+    """
+    third = len(values) // 3
+    if not whole < third / 2 or not _parts(correlation, whole, CLEAR / 2):
+        return None
+    ends = []
+    for part in (values[:third], values[-third:]):
+        correlation = autocorrelate(part)
+        near = correlation[int((1 - NEAR) * whole) : int((1 + NEAR) * whole) + 1]
+        parts = _parts(correlation, whole, max(CLEAR, AS_HIGH * near.max(initial=0)))
+        ends += [(count, lag, correlation[lag]) for count, lag in parts[:1]]
+    if len({count for count, _, _ in ends}) < 2:
+        return None
+    _, period, strength = np.mean(ends, axis=0)
+    return float(period), float(strength)
+
+
+def _parts(correlation: np.ndarray, whole: float, least: float) -> list[tuple[int, int]]:
+    """Return in how many parts a lag can be divided, and the peaks there, the shortest first."""
+    peaks = find_lags(correlation)
+    peaks = peaks[correlation[peaks] >= least]
+    counts = np.round(whole / peaks).astype(int)
+    good = (counts > 1) & (counts <= MOST_PARTS) & (np.abs(peaks * counts / whole - 1) <= NEAR)
+    return [(int(n), int(lag)) for n, lag in zip(counts[good], peaks[good], strict=True)]
