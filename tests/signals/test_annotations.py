@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from percdl import events_to_bids, events_to_csv, read_annotations
+from percdl import Cohort, average_segments, events_to_bids, events_to_csv, read_annotations
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.signals.extras import hushed
 
@@ -143,3 +143,12 @@ def test_the_sign_between_cells_is_recognized(tmp_path, mark, cell):
         found = read_annotations(path, sfreq=10)
         assert found["sample"].tolist() == [0, 15]
         assert found["label"].tolist() == ["a, b", "step"]
+
+
+def test_annotations_at_another_rate_are_refused():
+    cohort = Cohort.from_arrays(np.random.default_rng(0).normal(size=(1, 400)), sfreq=200)
+    marks = pd.DataFrame({"subject": "0", "sample": [100, 300], "seconds": [0.2, 0.6]})
+    with pytest.raises(InvalidParameterError, match=r"'0' have sample 100 at 0.2 s.*sfreq=200 to"):
+        average_segments(cohort, marks, 20, 10)
+    at_home = marks.assign(sample=[40, 120])
+    assert average_segments(cohort, at_home, 20, 10).shape == (1, 20, 1)

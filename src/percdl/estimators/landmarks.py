@@ -19,6 +19,7 @@ from percdl.estimators.personalization import Personalization, pad_rows
 from percdl.exceptions import InvalidParameterError
 from percdl.parameters import Nonnegative
 from percdl.signals import AnyCohort, as_any_cohort
+from percdl.signals.annotations import check_rate
 from percdl.signals.tables import check_columns
 from percdl.steps.cycles import local_gains, read_delay, straighten
 from percdl.steps.period import NORMAL_MAD
@@ -82,6 +83,7 @@ def make_marks(
         return [Mark(name, atom, float(time), 0.0, channel)]
     needed = ["subject", "sample"] + ["label"] * (name is None)
     check_columns("The annotations", time, needed, "See `percdl.read_annotations`.")
+    check_rate(time, model.sfreq_)
     cycles, cohort = model._find_cycles(X), model.recordings_ if X is None else as_any_cohort(X)
     usual = average_cycles(cycles, cohort, atom)
     parts = [(name, time)] if name is not None else list(time.groupby("label"))

@@ -24,6 +24,9 @@ from percdl.signals.from_files import Paths, find_files, list_paths
 from percdl.signals.recording import abbreviate, as_rate
 from percdl.signals.tables import reading
 
+# Samples that may be counted from one, and rounded.
+MOST_OFF = 2
+
 # Columns of text tables, by preference: those of BIDS, of `events_to_csv`, and usual names.
 _COLUMNS = {
     "subject": ("subject", "participant_id"),
@@ -174,7 +177,8 @@ def average_segments(
         )
     atoms = []
     column = "sample" if "sample" in annotations else "onset_sample"
-    known = annotations[annotations["subject"].isin(cohort.subjects)]
+    known: Any = annotations[annotations["subject"].isin(cohort.subjects)]
+    check_rate(known, cohort.sfreq)
     for subject, samples in known.groupby("subject")[column]:
         values = cohort[subject].values
         starts = samples.to_numpy(int) - before
@@ -290,6 +294,19 @@ def _read_table(path: Path, sfreq: float | None) -> pd.DataFrame:
         }
     )
     return frame.loc[frame["action"] != "remove"].drop(columns="action")
+
+
+def check_rate(annotations: pd.DataFrame, sfreq: float) -> None:
+    """Raise if samples and seconds of annotations, where both are given, have another rate."""
+    if not {"sample", "seconds"} <= {*annotations}:
+        return
+    off = np.abs(annotations["sample"] - annotations["seconds"] * sfreq) > MOST_OFF
+    for row in np.flatnonzero(off)[:1]:
+        subject, sample, time = annotations[["subject", "sample", "seconds"]].iloc[row]
+        raise InvalidParameterError(
+            f"Annotations of subject {subject!r} have sample {sample:g} at {time:g} s, but the "
+            f"recordings {sfreq:g} samples per second. Pass sfreq={sfreq:g} to `read_annotations`."
+        )
 
 
 def _samples(samples: np.ndarray | None, seconds: np.ndarray, sfreq: float | None) -> np.ndarray:
