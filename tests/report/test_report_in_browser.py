@@ -1,6 +1,7 @@
 """The report as its readers meet it, in a real browser."""
 
 import shlex
+from copy import copy
 
 import numpy as np
 import pandas as pd
@@ -502,7 +503,9 @@ def test_names_with_markup_are_shown_as_text(visit, model150, cohort150, tmp_pat
     )  # fmt: skip
     metadata = pd.DataFrame({"subject": nasty, "<u>note</u>": [f"<em>{n}</em>" for n in nasty]})
     title = "<h1>title</h1><script>document.title='owned'</script>"
-    page = model150.report(tmp_path / "page.html", cohort, metadata=metadata, title=title)
+    model = copy(model150)
+    model.units_ = cohort.units
+    page = model.report(tmp_path / "page.html", cohort, metadata=metadata, title=title)
     seen = visit(page)
     assert seen.page.title() == title
     assert sorted(seen.column("Subject")) == sorted(nasty)
