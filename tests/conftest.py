@@ -54,18 +54,6 @@ def few_programs():
             sys.modules["percdl.steps.compilation"].forget_programs()
 
 
-@pytest.fixture
-def optimized(monkeypatch):
-    """Compile programs as users do, where tests compute more than they compile."""
-    from percdl.steps.compilation import CPU_OPTIONS, forget_programs
-
-    forget_programs()
-    with monkeypatch.context() as patch:
-        patch.setitem(CPU_OPTIONS, "xla_backend_optimization_level", 2)
-        yield
-    forget_programs()
-
-
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder of the real recordings: ``PERCDL_DATA``, or ``shared/data`` beside the repository."""

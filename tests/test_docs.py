@@ -64,7 +64,6 @@ walk = pd.DataFrame({"gyr_ml": given["walk"]})
 NOT_RUN = {"design.md": "shows two lines of algorithm/loop.py, shortened"}
 
 
-@pytest.mark.usefixtures("optimized")
 @pytest.mark.filterwarnings("ignore:h5py not installed")  # tslearn's, on import
 @pytest.mark.parametrize("name", PAGES)
 def test_python_runs_and_shapes_are_as_written(name, tmp_path, monkeypatch):
@@ -146,7 +145,6 @@ def test_tutorial_on_csv_files_runs_in_the_shell_too(tmp_path, monkeypatch):
     assert (tmp_path / "params.csv").is_file()
 
 
-@pytest.mark.usefixtures("optimized")
 @pytest.mark.filterwarnings("ignore:h5py not installed")  # tslearn's, on import
 @pytest.mark.parametrize("with_files", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_our_side_runs(with_files, tmp_path, monkeypatch):

@@ -100,7 +100,7 @@ class Walkers:
         healthy = self.is_healthy & np.isfinite(norm).all(1)
         known = np.isfinite(values).all(1)
         found = np.full(len(values), np.nan)
-        found[known] = distances(norm[healthy], who[healthy], values[known], who[known], kinds)
+        found[known] = distances(norm[healthy], who[healthy], values[known], who[known], kinds)[0]
         return found
 
     def compare(
@@ -197,7 +197,7 @@ def _other_references(walkers: Walkers) -> Iterator[Claim]:
     for _ in range(N_SPLITS):
         norm, rest = np.array_split(rng.permutation(healthy), 2)
         patients, others = (
-            distances(values[norm], who[norm], values[x], who[x], kinds) for x in (ill, rest)
+            distances(values[norm], who[norm], values[x], who[x], kinds)[0] for x in (ill, rest)
         )
         found.append(np.heaviside(patients[:, None] - others, 0.5).mean())
     yield beside(
@@ -267,7 +267,7 @@ def _adjusted_index(walkers: Walkers, covariate: np.ndarray) -> np.ndarray:
         rest[s] = features[s] - design[s] @ line
     who, norm = np.array(walkers.people.subjects), walkers.is_healthy & known
     found = np.full(len(rest), np.nan)
-    found[known] = distances(rest[norm], who[norm], rest[known], who[known])
+    found[known] = distances(rest[norm], who[norm], rest[known], who[known])[0]
     return found
 
 

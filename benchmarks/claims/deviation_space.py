@@ -117,4 +117,4 @@ def _cycle(time: np.ndarray) -> np.ndarray:
 
 def _distances(values: np.ndarray, is_patient: np.ndarray) -> np.ndarray:
     who = np.arange(len(values)).astype(str)
-    return distances(values[~is_patient], who[~is_patient], values, who)
+    return distances(values[~is_patient], who[~is_patient], values, who)[0]

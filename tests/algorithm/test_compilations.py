@@ -87,7 +87,6 @@ def look(model, cohort, tmp_path):
     model.report(tmp_path / "report.html", cohort)
 
 
-@pytest.mark.usefixtures("optimized")
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of people who are few or odd
 def test_other_people_compile_nothing(tmp_path):
     everyone = people(0, 150)

@@ -18,10 +18,11 @@ from percdl.algorithm.chunks import (
     plan_chunks,
 )
 from percdl.algorithm.local import Site
-from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.loop import Runtime, run_percdl
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
 
+Runtime.register(Site)  # it has the three kinds of rounds
 FOUR_DEVICES = "--xla_force_host_platform_device_count=4"
 
 

@@ -6,7 +6,7 @@ import toy
 from numpy.testing import assert_allclose
 
 from percdl.algorithm.exchange import Sums
-from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.loop import Runtime, run_percdl
 from percdl.algorithm.state import History
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
@@ -43,21 +43,15 @@ def reference(arrays):
     return outcome
 
 
-class TwoSites:
+class TwoSites(Runtime):
     """A runtime over two halves of a cohort: it adds sums, and does nothing else."""
 
     def __init__(self, arrays, settings, chunk_rows):
         halves = arrays[::2], arrays[1::2]
         self.sites = [InProcess(Cohort.from_arrays(h), settings, chunk_rows) for h in halves]
 
-    def population_round(self, broadcast):
-        return Sums.total([site.population_round(broadcast) for site in self.sites])
-
-    def personal_round(self, broadcast):
-        return Sums.total([site.personal_round(broadcast) for site in self.sites])
-
-    def express(self, broadcast):
-        return Sums.total([site.express(broadcast) for site in self.sites])
+    def run_round(self, kind, broadcast):
+        return Sums.total([site.run_round(kind, broadcast) for site in self.sites])
 
 
 def assert_same(outcome, reference):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl import Algorithm, PerCDL, make_synthetic
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.loop import Runtime, run_percdl
 from percdl.algorithm.server import personal_update
 from percdl.algorithm.state import History
 from percdl.datasets import atom_distance
@@ -32,20 +32,14 @@ def reference(arrays):
     return toy.fit(arrays, SETTINGS, toy.first_guess(0), ROWS)
 
 
-class Sites:
+class Sites(Runtime):
     """A runtime over parts of a cohort: it adds sums, and does nothing else."""
 
     def __init__(self, parts, settings):
         self.sites = [InProcess(Cohort.from_arrays(part), settings, ROWS) for part in parts]
 
-    def population_round(self, broadcast):
-        return Sums.total([site.population_round(broadcast) for site in self.sites])
-
-    def personal_round(self, broadcast):
-        return Sums.total([site.personal_round(broadcast) for site in self.sites])
-
-    def express(self, broadcast):
-        return Sums.total([site.express(broadcast) for site in self.sites])
+    def run_round(self, kind, broadcast):
+        return Sums.total([site.run_round(kind, broadcast) for site in self.sites])
 
 
 def test_it_learns_something_else_than_the_closed_form(arrays, reference):

@@ -8,7 +8,7 @@ import toy
 from numpy.testing import assert_allclose, assert_array_equal
 
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.loop import Runtime, run_percdl
 from percdl.algorithm.state import FitState, History, StopReason
 from percdl.steps.dictionary import normalize
 from percdl.transforms import Free, Gain, Identity, Shift
@@ -18,7 +18,7 @@ K, L, N = 2, toy.LENGTH, 5.0
 N_SINES = min(20, L - 2)
 
 
-class Told:
+class Told(Runtime):
     """A runtime that answers with sums made up, and remembers what it was asked.
 
     Its objectives fall by half each round, unless given, and not at the end.
@@ -27,7 +27,7 @@ class Told:
     def __init__(self, counts=(), objectives=()):
         self.asked, self.counts, self.objectives = [], list(counts), list(objectives)
 
-    def _sums(self, name, broadcast):
+    def run_round(self, name, broadcast):
         self.asked.append((name, broadcast))
         n_fallen = len([name for name in self.names if name != "express"])
         counts = self.counts.pop(0) if self.counts else [9.0, 9.0]
@@ -50,15 +50,6 @@ class Told:
             mixing=np.zeros((K, 1)),
             n_warps=np.full(K, N),
         )
-
-    def population_round(self, broadcast):
-        return self._sums("population", broadcast)
-
-    def personal_round(self, broadcast):
-        return self._sums("personal", broadcast)
-
-    def express(self, broadcast):
-        return self._sums("express", broadcast)
 
     @property
     def names(self):

@@ -49,7 +49,6 @@ def test_settings_know_what_a_transform_leaves_open(transform, warps, mixes, n_p
     chosen = given(transform)
     assert chosen.warps is warps
     assert (chosen.channel_part is not None) is mixes
-    assert chosen.has_gauge is (warps or mixes)
     assert chosen.n_params == n_params
     assert (chosen.shifts != ()) is warps
 

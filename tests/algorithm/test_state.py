@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from percdl import L1Coder
 from percdl.algorithm.exchange import Broadcast
 from percdl.algorithm.results import restore_site, site_arrays
-from percdl.algorithm.state import FitState, begin
 from percdl.exceptions import InvalidParameterError, ModelFileError
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
@@ -85,10 +84,3 @@ def test_codes_without_overlap_start_from_nothing(told):
     again = site_runtime()
     restore_site(again.site, told[0])
     assert again.site._last_activations(0) is None
-
-
-def test_the_first_state_is_before_all_rounds():
-    assert begin(toy.first_guess(0)).is_first
-    assert_array_equal(begin(toy.first_guess(0)).broadcast.dictionary, ATOMS)
-    for rounds in ((1, 0), (0, 1), (2, 3)):
-        assert not FitState(Broadcast(ATOMS), *rounds).is_first

@@ -72,7 +72,7 @@ def test_everyone_is_judged_by_the_others_exactly(shrinkage, n_persons, kinds):
     values = rng.normal(size=(36, 4)) @ rng.normal(size=(4, 4)) + 100
     who = np.array([f"P{s % n_persons}" for s in range(30)] + [f"new{s}" for s in range(6)])
     kinds = None if kinds is None else np.array(kinds)
-    found = distances(values[:30], who[:30], values, who, kinds, shrinkage)
+    found = distances(values[:30], who[:30], values, who, kinds, shrinkage)[0]
     for s in range(36):
         others = np.flatnonzero(who[:30] != who[s])
         naive = naive_distance(values[s], values[others], shrinkage, kinds, who[others])
@@ -84,7 +84,9 @@ def test_without_shrinkage_the_distance_knows_no_units():
     rng = np.random.default_rng(0)
     values, who = rng.normal(size=(40, 5)), np.arange(40).astype(str)
     mapped = values @ rng.normal(size=(5, 5)) + rng.normal(size=5)
-    plain, other = (distances(x[:30], who[:30], x, who, shrinkage=0.0) for x in (values, mapped))
+    plain, other = (
+        distances(x[:30], who[:30], x, who, shrinkage=0.0)[0] for x in (values, mapped)
+    )
     assert_allclose(other, plain, rtol=1e-7)
 
 
@@ -96,7 +98,7 @@ def test_with_shrinkage_rotations_cancel_within_a_kind_and_units_between_kinds()
     turned[:, :3] = 7 * values[:, :3] @ ortho_group.rvs(3, random_state=0)
     turned[:, 3:5] = 0.01 * values[:, 3:5] @ ortho_group.rvs(2, random_state=0) + 5
     turned[:, 5] *= -1e4
-    plain, other = (distances(x[:30], who[:30], x, who, kinds) for x in (values, turned))
+    plain, other = (distances(x[:30], who[:30], x, who, kinds)[0] for x in (values, turned))
     assert_allclose(other, plain, rtol=1e-7)
 
 
@@ -105,11 +107,11 @@ def test_members_have_the_distribution_of_the_theory():
     rng = np.random.default_rng(0)
     n, size = 399, 5
     values, who = rng.normal(size=(n + 1, size)), np.arange(n + 1).astype(str)
-    squared = distances(values, who, values, who, shrinkage=0.0) ** 2
+    squared = distances(values, who, values, who, shrinkage=0.0)[0] ** 2
     scaled = squared * n * (n - size) / ((n + 1) * (n - 1) * size)
     assert stats.kstest(scaled, stats.f(size, n - size).cdf).pvalue > 0.01
     # With shrinkage to the truth, a ball, nothing but the mean and the scale are estimated.
-    shrunk = distances(values, who, values, who) ** 2
+    shrunk = distances(values, who, values, who)[0] ** 2
     assert stats.kstest(shrunk, stats.chi2(size).cdf).pvalue > 0.01
 
 
@@ -391,13 +393,13 @@ def test_the_interval_propagates_the_errors_of_the_warps(fitted):
     n_subjects, n_atoms, n_features = values.shape
     kinds = np.concatenate([kinds + k for k in range(n_atoms)])
     who, flat = np.array(model.subjects_), values.reshape(n_subjects, -1)
-    base = distances(flat, who, flat, who, kinds)
+    base = distances(flat, who, flat, who, kinds)[0]
     assert_allclose(found.index, base / np.median(base))
     slopes, step = np.empty(flat.shape), 1e-5
     for i in range(flat.shape[1]):
         moved = np.zeros(flat.shape[1])
         moved[i] = step
-        up, down = (distances(flat, who, flat + x, who, kinds) for x in (moved, -moved))
+        up, down = (distances(flat, who, flat + x, who, kinds)[0] for x in (moved, -moved))
         slopes[:, i] = (up - down) / (2 * step) / np.median(base)
     slopes = slopes.reshape(values.shape)
     # A displacement of sin(pi w t / (L - 1)) has the coefficient 1 at w, and 0 elsewhere.

@@ -130,7 +130,7 @@ def test_what_does_not_fit_is_named():
         measure_regularity(events_of(Z=[0]), still())
     with pytest.raises(InvalidParameterError, match=r"pause_ratio=0\.5"):
         measure_regularity(events_of(A=[0]), still(), pause_ratio=0.5)
-    with pytest.raises(InvalidParameterError, match="no column atom"):
+    with pytest.raises(InvalidParameterError, match="no column 'atom'"):
         measure_regularity(events_of(A=[0]).drop(columns="atom"), still())
 
 

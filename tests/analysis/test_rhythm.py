@@ -192,7 +192,7 @@ def test_bad_options_are_named(options, message):
 
 
 def test_missing_columns_are_named():
-    with pytest.raises(InvalidParameterError, match="no column atom"):
+    with pytest.raises(InvalidParameterError, match="no column 'atom'"):
         judge_events(walkers(1).drop(columns="atom"))
 
 

@@ -37,7 +37,7 @@ def test_nothing_detected_is_nothing_found():
 
 
 def test_bad_tables_are_named():
-    with pytest.raises(InvalidParameterError, match="no column onset_sample"):
+    with pytest.raises(InvalidParameterError, match="no column 'onset_sample'"):
         score_events(pd.DataFrame({"subject": ["A"]}), {"A": [1]}, 5)
     with pytest.raises(InvalidParameterError, match="no annotation"):
         score_events(events([1]), {"A": []}, 5)

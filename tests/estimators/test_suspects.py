@@ -8,12 +8,15 @@ import pandas as pd
 import pytest
 import small_models
 import toy
+from numpy.testing import assert_allclose
 
 from percdl import Cohort
 from percdl.estimators.fitting import collect, run_on_frozen
 from percdl.estimators.start import make_settings
 from percdl.estimators.suspects import (
+    DIFFERENT,
     FEWEST_GAPS,
+    IRREGULAR,
     KINDS,
     SLACK,
     describe_suspects,
@@ -66,14 +69,18 @@ def test_rhythm_equals_its_definition(seed):
         for s in range(9)
     ]
     subject = np.repeat(np.arange(9), [len(o) for o in onsets])
-    n_gaps, interval, back_to_back = measure_rhythm(subject, np.concatenate(onsets), 9, 10)
+    found = measure_rhythm(subject, np.concatenate(onsets), 9, 10)
     for s, own in enumerate(onsets):
         gaps = np.diff(own)
-        assert n_gaps[s] == len(gaps)
+        assert found.n_gaps[s] == len(gaps)
         if len(gaps):
-            assert interval[s] == np.sort(gaps)[len(gaps) // 2]
+            usual = np.sort(gaps)[len(gaps) // 2]
+            assert found.interval[s] == usual
+            assert_allclose(found.mean[s], gaps.mean())
+            differ = sum(abs(gap - usual) > max(SLACK, DIFFERENT * usual) for gap in gaps)
+            assert found.irregular[s] == (differ >= IRREGULAR * len(gaps))
         close = sum(gap <= 10 + SLACK for gap in gaps)
-        assert back_to_back[s] == (len(gaps) >= FEWEST_GAPS and close >= 0.9 * len(gaps))
+        assert found.back_to_back[s] == (len(gaps) >= FEWEST_GAPS and close >= 0.9 * len(gaps))
 
 
 def test_every_second_cycle_is_found_out():

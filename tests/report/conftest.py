@@ -54,13 +54,13 @@ def few_permutations():
 
 
 @pytest.fixture(scope="session")
-def cohort150() -> Cohort:
-    return people(150)
+def cohort60() -> Cohort:
+    return people(60)
 
 
 @pytest.fixture(scope="session")
-def model150(cohort150) -> PerCDL:
-    """A model of two atoms, fitted to 150 recordings."""
+def model60(cohort60) -> PerCDL:
+    """A model of two atoms, fitted to 60 recordings."""
     model = PerCDL(
         2,
         50,
@@ -71,14 +71,14 @@ def model150(cohort150) -> PerCDL:
         ),
         random_state=0,
     )
-    return model.fit(cohort150)
+    return model.fit(cohort60)
 
 
 @pytest.fixture(scope="session")
-def report150(model150, tmp_path_factory) -> Path:
-    return model150.report(tmp_path_factory.mktemp("report") / "150.html", title="Gait of many")
+def report60(model60, tmp_path_factory) -> Path:
+    return model60.report(tmp_path_factory.mktemp("report") / "60.html", title="Gait of many")
 
 
 @pytest.fixture(scope="session")
-def report400(model150, tmp_path_factory) -> Path:
-    return model150.report(tmp_path_factory.mktemp("report") / "400.html", people(400))
+def report400(model60, tmp_path_factory) -> Path:
+    return model60.report(tmp_path_factory.mktemp("report") / "400.html", people(400))

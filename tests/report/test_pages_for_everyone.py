@@ -20,14 +20,14 @@ every_window = pytest.mark.parametrize("window", WINDOWS)
 
 
 @pytest.fixture(scope="session")
-def report20(model150, cohort150, tmp_path_factory):
+def report20(model60, cohort60, tmp_path_factory):
     """A page that axe reads in seconds, with all that there can be on one."""
-    return model150.report(tmp_path_factory.mktemp("report") / "20.html", cohort150[:20])
+    return model60.report(tmp_path_factory.mktemp("report") / "20.html", cohort60[:20])
 
 
 @pytest.fixture(scope="session")
-def person_page(model150, tmp_path_factory):
-    return model150.person_page(tmp_path_factory.mktemp("person") / "page.html", "S0002")
+def person_page(model60, tmp_path_factory):
+    return model60.person_page(tmp_path_factory.mktemp("person") / "page.html", "S0002")
 
 
 @every_window
@@ -127,16 +127,16 @@ def test_on_paper_a_person_is_first_described_in_words(chromium, person_page, sc
     page.close()
 
 
-def test_the_page_of_a_person_is_about_one(person_page, model150):
+def test_the_page_of_a_person_is_about_one(person_page, model60):
     text = person_page.read_text("utf-8")
     assert "<script" not in text
     assert text.count("not a diagnosis") == 1
-    assert not any(name in text for name in model150.subjects_ if name != "S0002")
+    assert not any(name in text for name in model60.subjects_ if name != "S0002")
 
 
 @every_window
-def test_the_deviation_is_in_view(visit, report150, window):
-    seen = visit(report150, **WINDOWS[window])
+def test_the_deviation_is_in_view(visit, report60, window):
+    seen = visit(report60, **WINDOWS[window])
     table = seen.page.locator(".people").bounding_box()
     cell = seen.page.locator("#people thead th", has_text="Deviation").bounding_box()
     assert cell["x"] + cell["width"] <= table["x"] + table["width"] + 1
@@ -150,8 +150,8 @@ def luminance(color):
 
 
 @pytest.mark.parametrize("window", ["wide", "dark"])
-def test_recording_and_reconstruction_differ_in_lightness(visit, report150, window):
-    seen = visit(report150, **WINDOWS[window])
+def test_recording_and_reconstruction_differ_in_lightness(visit, report60, window):
+    seen = visit(report60, **WINDOWS[window])
     colors = seen.ask(
         """() => ['recording', 'reconstruction'].map((name) =>
             document.getElementById('signal').data.find((t) => t.name === name).line.color)"""
@@ -160,8 +160,8 @@ def test_recording_and_reconstruction_differ_in_lightness(visit, report150, wind
     assert (bright + 0.05) / (dim + 0.05) >= 3
 
 
-def test_question_marks_answer_by_keyboard(visit, report150):
-    seen = visit(report150, **WINDOWS["wide"])
+def test_question_marks_answer_by_keyboard(visit, report60):
+    seen = visit(report60, **WINDOWS["wide"])
     button = seen.page.locator("#people thead th", has_text="Deviation").locator(".why")
     button.focus()
     seen.page.keyboard.press("Enter")
@@ -174,8 +174,8 @@ def test_question_marks_answer_by_keyboard(visit, report150):
     assert button.get_attribute("aria-expanded") == "false"
 
 
-def test_every_number_of_a_person_can_be_asked_about(visit, report150):
-    seen = visit(report150, **WINDOWS["phone"])
+def test_every_number_of_a_person_can_be_asked_about(visit, report60):
+    seen = visit(report60, **WINDOWS["phone"])
     pairs = seen.page.locator("#numbers > div")
     for i in range(pairs.count()):
         name = pairs.nth(i).locator("dt").inner_text().split("\n")[0]
@@ -187,8 +187,8 @@ def test_every_number_of_a_person_can_be_asked_about(visit, report150):
             assert box["x"] + box["width"] <= 390
 
 
-def test_tool_bars_leave_legends_free(visit, report150):
-    seen = visit(report150, **WINDOWS["wide"])
+def test_tool_bars_leave_legends_free(visit, report60):
+    seen = visit(report60, **WINDOWS["wide"])
     boxes = seen.ask(
         """() => [...document.querySelectorAll('.chart')].flatMap((chart) => {
             const [bar, legend] = ['.modebar-group', '.legend'].map((x) => chart.querySelector(x));
@@ -200,17 +200,17 @@ def test_tool_bars_leave_legends_free(visit, report150):
     for bar, legend in boxes:
         apart = bar["left"] >= legend["right"] or bar["top"] >= legend["bottom"]
         assert apart, (bar, legend)
-    touched = visit(report150, **WINDOWS["phone"])
+    touched = visit(report60, **WINDOWS["phone"])
     assert touched.page.locator(".modebar-btn").count() == 0
 
 
-def test_a_person_is_introduced_in_words(visit, report150):
-    seen = visit(report150, **WINDOWS["wide"])
+def test_a_person_is_introduced_in_words(visit, report60):
+    seen = visit(report60, **WINDOWS["wide"])
     first = seen.page.inner_text("#words")
     assert "How sure" in first
-    seen.page.fill("#search", "S0149")
+    seen.page.fill("#search", "S0059")
     seen.page.locator("#people tbody tr").first.click()
-    seen.page.wait_for_function("() => document.getElementById('who').textContent === 'S0149'")
+    seen.page.wait_for_function("() => document.getElementById('who').textContent === 'S0059'")
     assert seen.page.inner_text("#words") != first
     intro = seen.page.locator("#introduction a").first
     name = intro.inner_text()
@@ -222,16 +222,16 @@ def test_a_person_is_introduced_in_words(visit, report150):
     )
 
 
-def test_settings_begin_with_a_sentence(visit, report150):
-    seen = visit(report150, **WINDOWS["wide"])
+def test_settings_begin_with_a_sentence(visit, report60):
+    seen = visit(report60, **WINDOWS["wide"])
     assert seen.page.inner_text("#sentence").startswith(
         "Two atoms of 0.5 s; each person's version"
     )
     assert not seen.page.locator("#about details .facts").is_visible()
 
 
-def test_on_paper_the_controls_are_gone(visit, report150):
-    seen = visit(report150, **WINDOWS["wide"])
+def test_on_paper_the_controls_are_gone(visit, report60):
+    seen = visit(report60, **WINDOWS["wide"])
     seen.page.emulate_media(media="print")
     for part in (".bar", "#search", ".why", ".modebar"):
         assert not seen.page.locator(part).first.is_visible()

@@ -296,8 +296,8 @@ class Site:
         for part in parts:
             for name, value in jax.device_get(part).items():
                 total[name] = total[name] + value
-        sums = Sums(**{name: _as_number(value) for name, value in total.items()})
-        return in_signal_units(sums, self.unit, self.settings.by_subject)
+        sums: Any = {name: float(x) if np.ndim(x) == 0 else x for name, x in total.items()}
+        return in_signal_units(Sums(**sums), self.unit, self.settings.by_subject)
 
     def _prepare(self, broadcast: Broadcast, dictionary, block: Block, statistics) -> Prepared:
         gauges = broadcast_shapes(self.settings.transform, *dictionary.shape)
@@ -442,11 +442,6 @@ def _keep_some(coded: Coded, counted: np.ndarray) -> Coded:
         ztx, ztz = (np.asarray(x) for x in overlap)
         overlap = ztx * wide, ztz * wide * wide.transpose(0, 2, 1, 3)  # pyright: ignore[reportAssignmentType]
     return coded._replace(statistics=statistics, overlap=overlap)
-
-
-def _as_number(value: Any) -> Any:
-    """Return a sum that is a single number as a float."""
-    return float(value) if np.ndim(value) == 0 else value
 
 
 def _counted(tally: Tally) -> dict[str, Any]:

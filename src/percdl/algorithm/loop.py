@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,21 +20,24 @@ from percdl.steps.dictionary import normalize
 CLEARLY, FEW = 1e-3, 64
 
 
-@runtime_checkable
-class Runtime(Protocol):
+class Runtime(ABC):
     """A place where local rounds run and their sums are added."""
 
     def population_round(self, broadcast: Broadcast) -> Sums:
         """Run CSC with the common atoms everywhere; return the sums."""
-        ...
+        return self.run_round("population", broadcast)
 
     def personal_round(self, broadcast: Broadcast) -> Sums:
         """Run IPU and CSC everywhere; return the sums."""
-        ...
+        return self.run_round("personal", broadcast)
 
     def express(self, broadcast: Broadcast) -> Sums:
         """Find codes and parameters from the start, with a fixed dictionary; return the sums."""
-        ...
+        return self.run_round("express", broadcast)
+
+    @abstractmethod
+    def run_round(self, kind: str, broadcast: Broadcast) -> Sums:
+        """Run a round, "population", "personal" or "express", everywhere; return the sums."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def run_percdl(
     codes and parameters belong to the dictionary returned.
     """
     state = start if isinstance(start, FitState) else begin(start)
-    sums, is_first = None, state.is_first
+    sums, is_first = None, not (state.population or state.personal)
     n_init, n_perso = settings.schedule
     for index in range(state.population, n_init):  # lines 2-5
         sums = runtime.population_round(state.broadcast)  # line 3, CSC

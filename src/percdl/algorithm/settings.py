@@ -307,14 +307,10 @@ class Settings(Algorithm):
         return self.transform.channel_part(self.atom_length, self.n_channels)
 
     @property
-    def has_gauge(self) -> bool:
-        """Whether the common atom is free up to a warp or a mixture of channels."""
-        return self.warps or self.channel_part is not None
-
-    @property
     def ends_centred(self) -> bool:
         """Whether a fit ends by centering the dictionary and recomputing codes and parameters."""
-        return self.has_gauge and self.refits and self.schedule[1] > 0
+        has_gauge = self.warps or self.channel_part is not None
+        return has_gauge and self.refits and self.schedule[1] > 0
 
     @cached_property
     def express_rounds(self) -> int:

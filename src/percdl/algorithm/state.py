@@ -53,10 +53,6 @@ class History:
         seconds = time.perf_counter() - self.started
         self.records.append(HalfStep(phase, round_index, step, float(objective), seconds))
 
-    def last(self, step: str) -> float | None:
-        """Return the latest objective recorded after ``step``."""
-        return next((r.objective for r in reversed(self.records) if r.step == step), None)
-
 
 @dataclass(frozen=True)
 class FitState:
@@ -85,11 +81,6 @@ class FitState:
     coded: float | None = None
     updated: float | None = None
     is_fixed: bool = False
-
-    @property
-    def is_first(self) -> bool:
-        """Whether no round was run yet."""
-        return self.population == 0 and self.personal == 0
 
 
 def begin(dictionary: np.ndarray) -> FitState:

@@ -51,15 +51,6 @@ def check_fitted_on(fitted: Fitted, X: Any) -> Cohort:
     return cohort
 
 
-def check_columns(events: pd.DataFrame, needed: set[str]) -> None:
-    """Raise if a table of events lacks a column."""
-    if missing := needed - set(events.columns):
-        raise InvalidParameterError(
-            f"`events` has no column {', '.join(sorted(missing))}; it has "
-            f"{', '.join(map(str, events.columns))}. Pass a table such as `model.events_`."
-        )
-
-
 def check_complete(events: pd.DataFrame, names: Sequence[str]) -> None:
     """Raise if one of these numbers of an event is missing."""
     for row, name in np.argwhere(events[names].isna().to_numpy())[:1]:

@@ -221,7 +221,7 @@ def _judge(values, kinds, who, members, shrinkage) -> tuple[np.ndarray, np.ndarr
         flat, judged = own.reshape(len(own), -1), rows | norm
         distance, slope = np.full(len(own), np.nan), np.full(flat.shape, np.nan)
         judging = flat[norm], who[norm], flat[judged], who[judged]
-        distance[judged], slope[judged] = _differentiate(*judging, each, shrinkage)
+        distance[judged], slope[judged] = distances(*judging, each, shrinkage)
         unit = np.median(average_persons(distance[norm], who[norm])[0])
         return distance[rows] / unit, slope.reshape(own.shape)[rows] / unit
 
@@ -349,6 +349,8 @@ def _join(everyone: list[Personalization], space: str) -> tuple[np.ndarray, np.n
     return np.concatenate([part for part, _ in described]), described[0][1]
 
 
+# The systems are small, so threads would only wait for each other.
+@threadpool_limits.wrap(limits=1)
 def distances(
     norm: Float[np.ndarray, "n F"],
     norm_persons: Shaped[np.ndarray, " n"],
@@ -356,20 +358,12 @@ def distances(
     persons: Shaped[np.ndarray, " m"],
     kinds: Int[np.ndarray, " F"] | None = None,
     shrinkage: float | None = None,
-) -> Float[np.ndarray, " m"]:
-    """Return Mahalanobis distances from the mean of all others, see `measure_deviation`.
-
-    ``norm`` are the measurements of a reference population. Those of one kind share a unit.
-    """
-    return _differentiate(norm, norm_persons, values, persons, kinds, shrinkage)[0]
-
-
-# The systems are small, so threads would only wait for each other.
-@threadpool_limits.wrap(limits=1)
-def _differentiate(
-    norm, norm_persons, values, persons, kinds, shrinkage
 ) -> tuple[Float[np.ndarray, " m"], Float[np.ndarray, "m F"]]:
-    """Return `distances`, and their derivatives in the measurements."""
+    """Return Mahalanobis distances from the mean of all others, and their derivatives in values.
+
+    See `measure_deviation`. ``norm`` are the measurements of a reference population. Those of one
+    kind share a unit.
+    """
     kinds = np.zeros(norm.shape[1], int) if kinds is None else kinds
     largest = np.full(kinds.max(initial=0) + 1, np.finfo(float).tiny)
     np.maximum.at(largest, kinds, np.abs(norm).max(0, initial=0.0))

@@ -14,7 +14,6 @@ from percdl.analysis.checks import (
     Fitted,
     Labels,
     as_personalization,
-    check_columns,
     check_complete,
     check_lengths,
 )
@@ -23,8 +22,9 @@ from percdl.exceptions import InvalidParameterError
 from percdl.parameters import in_samples
 from percdl.seeds import Seed, as_generator
 from percdl.signals import as_cohort
-from percdl.signals.events import event_lengths, usual_interval
+from percdl.signals.events import SUCH_AS, event_lengths, usual_interval
 from percdl.signals.recording import abbreviate
+from percdl.signals.tables import check_columns
 from percdl.steps.kinds import count_kinds, sort_segments
 from percdl.steps.period import NORMAL_MAD
 
@@ -80,7 +80,7 @@ def judge_events(
     >>> judge_events(steps)["probability"].round(2).tolist()
     [1.0, 1.0, 1.0, 1.0, 0.03, 1.0]
     """
-    check_columns(events, {"subject", "atom", "onset_sample", "amplitude"})
+    check_columns("The events", events, ("subject", "atom", "onset_sample", "amplitude"), SUCH_AS)
     check_complete(events, ["onset_sample", "amplitude"])
     if not (even_share > 0 and spread > 0 and 0 < break_rate <= 1):
         raise InvalidParameterError(
@@ -183,7 +183,7 @@ def measure_regularity(
     >>> float(found["cadence"]), float(found["longest_pause"])
     (1.2, 200.0)
     """
-    check_columns(events, {"subject", "atom", "onset_sample"})
+    check_columns("The events", events, ("subject", "atom", "onset_sample"), SUCH_AS)
     check_complete(events, ["onset_sample"])
     if not pause_ratio > 1:
         raise InvalidParameterError(f"`pause_ratio={pause_ratio!r}` must be above 1.")
@@ -355,7 +355,7 @@ def sort_cycles(
     >>> found["kind"].tolist()
     [0, 1, 0, 1, 0, 1, 0, 1, 0, 1]
     """
-    check_columns(events, {"subject", "onset_sample"})
+    check_columns("The events", events, ("subject", "onset_sample"), SUCH_AS)
     cohort = as_cohort(cohort)
     length, before, slack = (in_samples(time, cohort.sfreq) for time in (window, pre, reach))
     if (n_kinds != "auto" and n_kinds < 1) or length < 3 or not 0 <= before < length or slack < 0:

@@ -12,11 +12,12 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from percdl.analysis.checks import check_columns
 from percdl.exceptions import InvalidParameterError, MissingEventsWarning
 from percdl.parameters import in_samples
+from percdl.signals.events import SUCH_AS
 from percdl.signals.reconstruction import match_onsets
 from percdl.signals.recording import abbreviate
+from percdl.signals.tables import check_columns
 
 N_THRESHOLDS = 51
 # A frame such as that of `read_annotations`, or samples of each subject.
@@ -150,7 +151,7 @@ def score_events(
     """
     _check_subjects(events, annotations)
     if least_amplitude and isinstance(events, pd.DataFrame):
-        check_columns(events, {"amplitude"})
+        check_columns("The events", events, ("amplitude",), SUCH_AS)
         magnitude = events["amplitude"].abs()
         events = events.loc[magnitude >= least_amplitude * magnitude.mean()]
     return _score(events, annotations, tolerance, lag, between)
@@ -208,7 +209,7 @@ def _times(annotations: Annotations, column: str) -> dict[str, np.ndarray]:
     if isinstance(annotations, pd.DataFrame):
         short = column.removeprefix("onset_")
         name = short if short in annotations else column
-        check_columns(annotations, {"subject", name})
+        check_columns("The times", annotations, ("subject", name), SUCH_AS)
         times = {s: x.dropna() for s, x in annotations.groupby("subject", sort=False)[name]}
     given = {str(subject): np.asarray(x, float) for subject, x in times.items()}
     return {subject: np.sort(x[~np.isnan(x)]) for subject, x in given.items()}
@@ -282,7 +283,7 @@ def relative_amplitude(events: pd.DataFrame) -> pd.Series:
     >>> relative_amplitude(events).tolist()
     [0.5, 1.0, 1.5]
     """
-    check_columns(events, {"subject", "atom", "amplitude"})
+    check_columns("The events", events, ("subject", "atom", "amplitude"), SUCH_AS)
     magnitude = events["amplitude"].abs()
     typical = magnitude.groupby([events["subject"], events["atom"]]).transform("median")
     return pd.Series(magnitude / typical)

@@ -16,7 +16,7 @@ from percdl.algorithm.chunks import CPU_SHAPE, accelerator_shape, fill, plan_chu
 from percdl.algorithm.magnitude import choose_unit
 from percdl.estimators.personalization import Personalization, pad_rows
 from percdl.signals import AnyCohort
-from percdl.signals.events import event_lengths
+from percdl.signals.events import SUCH_AS, event_lengths
 from percdl.signals.tables import check_columns
 from percdl.steps.compilation import is_on_cpu
 from percdl.steps.cycles import (
@@ -115,8 +115,7 @@ def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Pe
     Cycles without a duration get the usual one of the person and atom. Subjects that are not
     among them, or have no cycle of the atom, are left out.
     """
-    advice = "Pass a table such as `model.events_`."
-    check_columns("The events", events, ("subject", "onset_sample"), advice)
+    check_columns("The events", events, ("subject", "onset_sample"), SUCH_AS)
     table: Any = events.assign(
         subject=events["subject"].astype(str),
         atom=events["atom"] if "atom" in events else 0,

@@ -60,11 +60,16 @@ MOST_NAMED = 5
 
 
 class Rhythm(NamedTuple):
-    """Gaps between the onsets of each subject: number, median, and whether nearly all are full."""
+    """Gaps between the onsets of each subject: number, median and mean.
+
+    ``back_to_back``: nearly all are full. ``irregular``: many differ from the median.
+    """
 
     n_gaps: Int[np.ndarray, " S"]
     interval: Float[np.ndarray, " S"]
+    mean: Float[np.ndarray, " S"]
     back_to_back: np.ndarray
+    irregular: np.ndarray
 
 
 class Kind(NamedTuple):
@@ -148,7 +153,7 @@ def find_suspects(
     wrong_rate = {}
     # With overlap, gaps say nothing; activations of different lengths have no common pace.
     if not (settings.overlaps or settings.has_lengths):
-        rates = _wrong_rates(cohort, shortest, subject, onset, error, rhythm)
+        rates = _wrong_rates(cohort, shortest, error, rhythm)
         if settings.n_atoms > 1:
             of_atom = [(subject[atom == k], onset[atom == k]) for k in range(settings.n_atoms)]
             rates = _without_rhythm(cohort, of_atom)
@@ -212,20 +217,18 @@ def warn_suspects(
 def _wrong_rates(
     cohort: AnyCohort,
     shortest: int,
-    subject: Int[np.ndarray, " E"],
-    onset: Int[np.ndarray, " E"],
     error: Float[np.ndarray, " S"],
     rhythm: Rhythm,
 ) -> Iterator[tuple[int, str]]:
     """Yield people whose activations miss cycles, are too many, or have the pace of the atom."""
-    n_gaps, intervals, back_to_back = rhythm
-    means, irregular = _measure_spread(subject, onset, intervals)
+    n_gaps, intervals, means, back_to_back, irregular = rhythm
     known = n_gaps >= FEWEST_GAPS
     doubtful = known & (back_to_back | irregular | ~(error <= _fence(error, OUTSIDE)))
     if not doubtful.any():
         return
-    order = np.lexsort((-error, ~irregular, ~back_to_back, ~doubtful))
-    examined = order[: min(doubtful.sum(), MOST_EXAMINED)].tolist()
+    some = np.flatnonzero(doubtful)
+    order = np.lexsort((-error[some], ~irregular[some], ~back_to_back[some]))
+    examined = some[order[:MOST_EXAMINED]].tolist()
     # How many periods an interval usually has: one atom may be meant to hold two steps.
     usual, some = 1.0, np.flatnonzero(known)
     if len(some) >= FEWEST_PEOPLE:
@@ -300,18 +303,6 @@ def _without_rhythm(
             yield s, f"{says}, but its events are divided between atoms"
 
 
-def _measure_spread(
-    subject: Int[np.ndarray, " E"], onset: Int[np.ndarray, " E"], intervals: np.ndarray
-) -> tuple[Float[np.ndarray, " S"], np.ndarray]:
-    """Return each subject's mean gap, and whether many gaps differ from the median."""
-    same = subject[1:] == subject[:-1]
-    gaps, owner, n = np.diff(onset)[same], subject[1:][same], len(intervals)
-    count = np.maximum(np.bincount(owner, minlength=n), 1)
-    differs = np.abs(gaps - intervals[owner]) > np.maximum(SLACK, DIFFERENT * intervals[owner])
-    irregular = np.bincount(owner, differs, n) >= IRREGULAR * count
-    return np.bincount(owner, gaps, n) / count, irregular
-
-
 def _drifting(
     cohort: AnyCohort,
     atom_length: int,
@@ -358,8 +349,12 @@ def measure_rhythm(
     # Owners are in order; one sort of one key is the fastest way to sort the gaps of each.
     first = owner.astype(np.int64) * (int(gaps.max(initial=0)) + 1)
     interval[some] = (np.sort(first + gaps) - first)[middle[some]]
+    mean = np.bincount(owner, gaps, n_subjects) / np.maximum(n_gaps, 1)
     close = np.bincount(owner, gaps <= shortest + SLACK, n_subjects)
-    return Rhythm(n_gaps, interval, (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps))
+    differs = np.abs(gaps - interval[owner]) > np.maximum(SLACK, DIFFERENT * interval)[owner]
+    irregular = some & (np.bincount(owner, differs, n_subjects) >= IRREGULAR * n_gaps)
+    back_to_back = (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps)
+    return Rhythm(n_gaps, interval, mean, back_to_back, irregular)
 
 
 def _at_a_bound(

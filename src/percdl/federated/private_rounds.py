@@ -28,6 +28,7 @@ from jaxtyping import Float64
 from percdl.algorithm import programs
 from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
+from percdl.algorithm.loop import Runtime
 from percdl.algorithm.settings import Settings, SumOptions
 from percdl.algorithm.shapes import personal_shapes
 from percdl.estimators.base import BaseCDL
@@ -36,7 +37,6 @@ from percdl.exceptions import FederationError, InvalidParameterError
 from percdl.federated import privacy as dp
 from percdl.federated.manifest import Manifest, settings_of
 from percdl.runtimes.in_process import InProcess
-from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort, as_cohort
 from percdl.steps.centering import SMOOTH_WIDTH, slow_enough, sum_warps
 from percdl.steps.compilation import program
@@ -194,7 +194,7 @@ def _sines(settings: Settings) -> np.ndarray:
     return sine_table(length, N_SINES).T * np.sqrt(2 / (length - 1))
 
 
-class PrivateRounds(Rounds):
+class PrivateRounds(Runtime):
     """Rounds of a site with noise added to all sums.
 
     ``inside`` runs the rounds without noise; its state and results stay at the site. ``admit``
@@ -307,16 +307,18 @@ def suggest_clip(model: BaseCDL, X: Any, quantile: float = 0.75) -> float:
     return float(np.quantile(np.concatenate(norms) / np.sqrt(settings.n_atoms), quantile))
 
 
-def denoised(rounds: Rounds, settings: Settings, manifest: Manifest) -> Rounds:
+def denoised(rounds: Runtime, settings: Settings, manifest: Manifest) -> Runtime:
     """Return rounds over all members of a run, with noisy totals denoised."""
     privacy, n_sites = manifest.privacy, len(manifest.members)
     return rounds if privacy is None else Denoised(rounds, settings, privacy, n_sites)
 
 
-class Denoised(Rounds):
+class Denoised(Runtime):
     """Rounds over ``n_sites`` sites with noisy sums, whose totals are denoised."""
 
-    def __init__(self, runtime: Rounds, settings: Settings, privacy: dp.Privacy, n_sites: int = 1):
+    def __init__(
+        self, runtime: Runtime, settings: Settings, privacy: dp.Privacy, n_sites: int = 1
+    ):
         noise = privacy.deviation(settings.n_atoms, dp.count_releases(settings))
         self._runtime, self._settings, self._scales = runtime, settings, scales_of(settings)
         self._deviation = noise * n_sites**0.5  # of the noise in the total

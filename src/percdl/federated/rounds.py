@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from percdl.algorithm.exchange import Broadcast, Sums
+from percdl.algorithm.loop import Runtime
 from percdl.algorithm.server import population_update
 from percdl.algorithm.settings import Settings
 from percdl.algorithm.state import History
@@ -32,7 +33,6 @@ from percdl.federated.manifest import N_DRAWN, Terms
 from percdl.federated.messages import Post, Strict, digest, frame, parse
 from percdl.federated.private_rounds import PrivateRounds, add_by_person
 from percdl.runtimes.in_process import InProcess
-from percdl.runtimes.protocol import Rounds
 from percdl.signals import Cohort
 from percdl.steps.dictionary import apply_systems
 from percdl.steps.initialization import draw_shapes
@@ -255,7 +255,7 @@ def forms(sums: Sums, atoms: np.ndarray, settings: Settings) -> tuple[np.ndarray
 
 
 @dataclass
-class FederatedRounds(Rounds):
+class FederatedRounds(Runtime):
     """Runtime over the recordings of all members, at one site; ``keys`` is its key for the run."""
 
     transcript: Transcript

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from percdl.algorithm.exchange import Broadcast, Sums
-from percdl.algorithm.loop import run_percdl
+from percdl.algorithm.loop import Runtime, run_percdl
 from percdl.algorithm.state import History, StopReason
 from percdl.estimators.start import check_atoms
 from percdl.exceptions import FederationError, PerCDLError
@@ -25,10 +25,9 @@ from percdl.federated.messages import Post, Question, parse
 from percdl.federated.privacy import count_rounds
 from percdl.federated.private_rounds import denoised
 from percdl.federated.rounds import FederatedRounds, Report, add_posts, find_wrong
-from percdl.runtimes.protocol import Rounds
 
 
-class ServerRounds(Rounds):
+class ServerRounds(Runtime):
     """Runtime of the server: a round is a question to all sites, and the total of their posts."""
 
     def __init__(self, board: Board):

@@ -10,10 +10,10 @@ import pandas as pd
 from matplotlib.axes import Axes
 
 from percdl.analysis import Segmentation
-from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
 from percdl.plotting.style import as_shape, check_events, check_position, same_shape
 from percdl.signals.events import event_lengths
+from percdl.signals.tables import check_columns
 
 FLAGGED = style.COLORS[1]
 # Bars of the histogram of a score.
@@ -155,7 +155,7 @@ def plot_cycles(
     'time (s)'
     """
     check_events(cycles)
-    _need(cycles, "flagged", "model.cycles()")
+    check_columns("The cycles", cycles, ["flagged"], "Pass rows of `model.cycles()`.")
     values = as_shape(values, "values", "N, P", such_as="cohort[0].values")
     atom = as_shape(atom, "atom", "L, P", such_as="model.personal_dictionary_[0, 0]")
     check_position(channel, values.shape[1], "channel")
@@ -247,8 +247,8 @@ def plot_landmarks(
     >>> plot_landmarks(beats, peaks, sfreq=100).get_ylabel()
     'signal'
     """
-    for column in ("landmark", "sample"):
-        _need(landmarks, column, "model.landmarks()")
+    advice = "Pass rows of `model.landmarks()`."
+    check_columns("The landmarks", landmarks, ("landmark", "sample"), advice)
     ax, time, label = _draw_signal(values, channel, sfreq, ax, 1.2)
     curve = np.asarray(values)[:, channel]
     for index, (landmark, rows) in enumerate(landmarks.groupby("landmark", sort=False)):
@@ -333,10 +333,3 @@ def _draw_landmark(
     tint, _, marker = style.look(index)
     looks: Any = {"color": tint, "markeredgecolor": "white", "linestyle": "none"}
     ax.plot(at, np.interp(at, time, curve), marker, markersize=7, label=name, **looks)
-
-
-def _need(table: pd.DataFrame, column: str, source: str) -> None:
-    if column not in table:
-        raise InvalidParameterError(
-            f"The table has no column {column!r}. Pass rows of `{source}`."
-        )

@@ -30,7 +30,7 @@ from percdl.estimators.summary import (
 )
 from percdl.estimators.suspects import KINDS, describe_suspects
 from percdl.report import as_script, read_asset, render
-from percdl.report.packing import Packed, draw_recordings, pack
+from percdl.report.packing import draw_recordings, pack
 from percdl.report.people import (
     MOST_COLUMNS,
     Groups,
@@ -111,7 +111,7 @@ def write_report(
     plotly = require("plotly.offline", "A report", "plot")
     people = gather_people(model, find_recordings(model, cohort), reference, metadata, person)
     groups, words = Groups(people), Words(people)
-    content, no_band = collect(people, groups)
+    content = collect(people, groups)
     drawn = draw_recordings([record.values for record in people.cohort])
     content["run"] = drawn.run
     content["people"] = [
@@ -123,7 +123,7 @@ def write_report(
     hashes = [hashlib.sha256(script.encode("utf-8")).digest() for script in scripts]
     page = render(
         "cohort.html.j2",
-        **fill_page(people, groups, words, content, no_band, title),
+        **fill_page(people, groups, words, content, title),
         scripts=[Markup(script) for script in scripts],
         sources=Markup(" ".join(f"'sha256-{base64.b64encode(x).decode()}'" for x in hashes)),
     )
@@ -138,10 +138,11 @@ def join_scripts(*more: str) -> str:
 
 
 def fill_page(
-    people: People, groups: Groups, words: Words, content: dict[str, Any], no_band: str, title: str
+    people: People, groups: Groups, words: Words, content: dict[str, Any], title: str
 ) -> dict[str, Any]:
     """Return the values of the template of the page, all but its scripts."""
     columns, rows = tabulate_groups(groups)
+    errors = people.uncertainty
     untested = groups.clusters if isinstance(groups.clusters, str) else ""
     return {
         "title": title,
@@ -152,7 +153,7 @@ def fill_page(
         "tiles": _tiles(people),
         "warnings": _warnings(people),
         "suspects": list(describe_suspects(people.suspects, code=False).values()),
-        "no_band": no_band,
+        "no_band": f"There is no confidence band: {errors}" if isinstance(errors, str) else "",
         "untested": untested,
         "clusters": [] if untested else groups.clusters,
         "group_columns": columns,
@@ -240,14 +241,16 @@ def _warnings(people: People) -> list[str]:
     return found
 
 
-def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
-    """Return the content of the page without people's curves, and why a band is missing."""
+def collect(people: People, groups: Groups) -> dict[str, Any]:
+    """Return the content of the page without people's curves."""
     found, cohort, history = people.found, people.cohort, people.model.history_
-    band, no_band = _confidence_band(people)
+    errors, band = people.uncertainty, None
+    if not isinstance(errors, str):
+        band = [pack(_by_channel(end)) for end in errors.atom_band()]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RuntimeWarning)  # an atom without activations
         crowd = np.nanquantile(found.personal_dictionary, CROWD, axis=0)
-    content = {
+    return {
         "sfreq": cohort.sfreq,
         "clocks": people.clocks.tolist(),
         "length": int(found.dictionary.shape[1]),
@@ -280,7 +283,6 @@ def collect(people: People, groups: Groups) -> tuple[dict[str, Any], str]:
             "objective": [float(x) for x in history["objective"]],
         },
     }
-    return content, no_band
 
 
 def describe_person(words: Words, s: int) -> dict[str, Any]:
@@ -329,14 +331,6 @@ def _visits(people: People) -> list[list[float]] | None:
 def _by_channel(atoms: Float[np.ndarray, "*batch L P"]) -> np.ndarray:
     """Return atoms with time along the last axis."""
     return np.moveaxis(atoms, -1, -2)
-
-
-def _confidence_band(people: People) -> tuple[list[Packed] | None, str]:
-    """Return the two ends of the band of the common atoms, or why there is no band."""
-    if isinstance(people.uncertainty, str):
-        return None, f"There is no confidence band: {people.uncertainty}"
-    ends = people.uncertainty.atom_band()
-    return [pack(_by_channel(end)) for end in ends], ""
 
 
 def _events(people: People, s: int) -> dict[str, Any]:

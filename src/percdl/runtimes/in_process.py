@@ -14,14 +14,14 @@ from percdl.algorithm.exchange import Broadcast, Sums
 from percdl.algorithm.local import Site
 from percdl.algorithm.results import Results, restore_site, site_arrays
 from percdl.algorithm.settings import Settings
-from percdl.runtimes.protocol import Rounds
+from percdl.runtimes.protocol import HostedFit
 from percdl.signals import Cohort
 
 # Share of an accelerator's memory that the recordings may occupy between rounds.
 RESIDENT_SHARE = 0.25
 
 
-class InProcess(Rounds):
+class InProcess(HostedFit):
     """One site that holds the whole cohort.
 
     A chunk holds at most ``chunk_rows`` recordings, by default as many as suit the device; memory
@@ -71,15 +71,9 @@ class InProcess(Rounds):
         """Return the state of all subjects, as arrays by name."""
         return site_arrays(self.site)
 
-    def settle(self) -> None:
-        """Do nothing: a snapshot is complete."""
-
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
         """Give all subjects the state of a snapshot."""
         restore_site(self.site, arrays)
-
-    def close(self, keep: bool = False) -> None:
-        """Do nothing: Python frees the memory."""
 
     def _precision(self) -> AbstractContextManager:
         # `jax_enable_x64` of the process would mix both precisions in a float32 fit.

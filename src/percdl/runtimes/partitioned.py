@@ -21,7 +21,7 @@ from percdl.algorithm.results import Results
 from percdl.algorithm.settings import Settings
 from percdl.exceptions import InvalidParameterError
 from percdl.runtimes.in_process import InProcess
-from percdl.runtimes.protocol import HostedFit, Place, Rounds
+from percdl.runtimes.protocol import HostedFit, Place
 from percdl.runtimes.states import Arrays, States, read_state, write_state
 from percdl.signals import AnyCohort, Cohort, ShardedCohort, write_shards
 from percdl.signals.files import scratch_folder
@@ -74,7 +74,7 @@ def join_results(parts: list[Results]) -> Results:
     return Results(**joined)
 
 
-class PartitionedFit(Rounds):
+class PartitionedFit(HostedFit):
     """A fit in which a round runs each partition from its state on disk, and adds the sums.
 
     A cohort in memory is written to disk first. The states go to ``folder``, by default beside the

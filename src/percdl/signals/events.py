@@ -22,6 +22,8 @@ from percdl.signals.recording import Label
 from percdl.signals.tables import check_columns
 
 COLUMNS = ("subject", "atom", "onset_sample", "onset_seconds", "amplitude")
+#: The advice for a table that is not one of events.
+SUCH_AS = "Pass a table such as `model.events_`."
 # Of the columns of BIDS event files.
 _DESCRIPTIONS = {
     "onset": {"Description": "Start of the pattern in the recording", "Units": "s"},
@@ -243,7 +245,7 @@ def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 def _check(events: pd.DataFrame, duration: float = 0.0) -> None:
     """Raise if a column is missing or a duration is not a number of seconds."""
-    check_columns("The events", events, COLUMNS, "Pass `model.events_`, or a frame like it.")
+    check_columns("The events", events, COLUMNS, SUCH_AS)
     if not 0 <= duration < np.inf:
         raise InvalidParameterError(
             f"duration={duration} must be a number of seconds. Pass "

@@ -217,10 +217,11 @@ def missing_column(place: str, name: str, columns: Iterable[object], what: str =
 
 def check_columns(what: str, table: pd.DataFrame, needed: Iterable[str], advice: str) -> None:
     """Raise if a table that was passed lacks a column; ``what`` names its rows."""
-    for name in needed:
-        if name not in table:
-            known = abbreviate(table.columns, 10) or "none"
-            raise InvalidParameterError(f"{what} have no column {name!r}, only {known}. {advice}")
+    if missing := [repr(name) for name in needed if name not in table]:
+        known = abbreviate(table.columns, 10) or "none"
+        raise InvalidParameterError(
+            f"{what} have no column {', '.join(missing)}, only {known}. {advice}"
+        )
 
 
 def pick_signals(

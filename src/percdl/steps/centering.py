@@ -88,14 +88,16 @@ def find_gauge(
     Centred means that ``g o psi_s``, ``g = h^-1``, has the identity as its mean, which is linear
     in g: with ``g(u) = u + sum_w e_w sin(w pi u)`` it only takes the mean sines of the warps.
     Solving it exactly would amplify the sampling error of the mean, so e is a posterior mean. Its
-    prior mean is the gauge of a normal population (`_normal_gauge`), and the size of the prior is
+    prior mean is the gauge of a normal population, and the size of the prior is
     estimated (`_correct`). The first ``SMOOTH_WIDTH`` sines of the mean become zero whatever
     their sampling error. Cost O(n^3) per warp.
     """
     mean, square, inverse, sines, squares = map(np.asarray, means)
     displacement = mean - np.arange(mean.shape[-1])
     spread = np.sqrt(np.maximum(square - displacement**2, 0))
-    normal = _normal_gauge(mean, spread, inverse)
+    # The gauge of a normal population: the mean, plus what only the inverses show.
+    hidden = expected_inverse(mean, spread) - inverse
+    normal = mean + slow_enough(mean, hidden) * hidden
     gauge = np.empty(mean.shape)
     for at in np.ndindex(mean.shape[:-1]):
         gauge[at] = _correct(normal[at], mean[at], sines[at], squares[at], n_subjects[at])
@@ -131,16 +133,6 @@ def _correct(normal, mean, sines, squares, n_subjects) -> Float[np.ndarray, " L"
     change = times + np.sin(np.pi * times[:, None] * order / (length - 1)) @ found - inverse
     share = slow_enough(inverse, change, MIN_SPEED / FINENESS)
     return np.interp(samples, inverse + share * change, times)
-
-
-def _normal_gauge(
-    mean: Float[np.ndarray, "*batch L"],
-    spread: Float[np.ndarray, "*batch L"],
-    mean_inverse: Float[np.ndarray, "*batch L"],
-) -> Float[np.ndarray, "*batch L"]:
-    """Return the gauge if psi(t) is normal: the mean, plus what only the inverses show."""
-    hidden = expected_inverse(mean, spread) - mean_inverse
-    return mean + slow_enough(mean, hidden) * hidden
 
 
 def smooth_warp(warp: Float[Values, "*batch L"], width: int = SMOOTH_WIDTH) -> Any:

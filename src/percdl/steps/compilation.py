@@ -14,7 +14,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, NamedTuple
@@ -252,20 +252,19 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterat
         except BaseException as error:
             done.put((None, error))
 
-    with ThreadPoolExecutor(n_threads, "percdl-run") as threads:
-        for _ in range(n_threads):
-            threads.submit(work)
-        early = {}
-        try:
-            for place in range(len(items)):
-                while place not in early:
-                    found, result = done.get()
-                    if found is None:
-                        raise result
-                    early[found] = result
-                yield early.pop(place)
-        finally:
-            deque(todo, maxlen=0)
+    running = [_runners(n_threads).submit(work) for _ in range(n_threads)]
+    early = {}
+    try:
+        for place in range(len(items)):
+            while place not in early:
+                found, result = done.get()
+                if found is None:
+                    raise result
+                early[found] = result
+            yield early.pop(place)
+    finally:
+        deque(todo, maxlen=0)
+        wait(running)
 
 
 def _in_turn(executable: Callable[..., Any]) -> Callable[..., Any]:
@@ -286,6 +285,12 @@ def _in_turn(executable: Callable[..., Any]) -> Callable[..., Any]:
 def _workers() -> ThreadPoolExecutor:
     """Return the threads that compile; XLA does not hold Python's lock meanwhile."""
     return ThreadPoolExecutor(min(os.cpu_count() or 1, 8), "percdl-compile")
+
+
+@functools.cache
+def _runners(n_threads: int) -> ThreadPoolExecutor:
+    """Return the threads that run programs side by side."""
+    return ThreadPoolExecutor(n_threads, "percdl-run")
 
 
 @functools.cache

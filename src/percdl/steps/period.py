@@ -62,8 +62,10 @@ def estimate_periods(recordings: Sequence[np.ndarray]) -> Periods:
     if np.isnan(proposals).all():
         return Periods(proposals, np.zeros(len(proposals)))
     vote = np.nanmedian(proposals)
-    cases = zip(recordings, correlations, proposals, strict=True)
-    found = [_own_period(*case, vote) for case in cases]
+    found = []
+    for values, correlation, proposal in zip(recordings, correlations, proposals, strict=True):
+        whole = _of_the_whole(correlation, proposal, vote)
+        found.append(_at_two_paces(values, correlation, whole[0]) or whole)
     periods, strengths = np.array(found, float).T
     return Periods(periods, strengths)
 
@@ -176,14 +178,6 @@ def find_lags(correlation: np.ndarray, crossed: bool = True) -> np.ndarray:
     """Return the positive peaks; by default only those after the first zero crossing."""
     peaks = find_peaks(correlation, height=0)[0]
     return peaks[np.logical_or.accumulate(correlation <= 0)[peaks]] if crossed else peaks
-
-
-def _own_period(
-    values: np.ndarray, correlation: np.ndarray, proposal: float, vote: float
-) -> tuple[float, float]:
-    """Return the period of a recording and its strength, given the vote of all."""
-    found = _of_the_whole(correlation, proposal, vote)
-    return _at_two_paces(values, correlation, found[0]) or found
 
 
 def _of_the_whole(correlation: np.ndarray, proposal: float, vote: float) -> tuple[float, float]:

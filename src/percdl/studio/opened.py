@@ -88,7 +88,7 @@ class Opened:
         self.stage = "Comparing people"
         _ = people.deviation
         self.stage, groups, words = "Comparing groups", Groups(people), Words(people)
-        content, no_band = collect(people, groups)
+        content = collect(people, groups)
         own = self._settings(("corrections",)).get("corrections")
         path = self.path.with_suffix(CORRECTIONS)
         path = path if own is None else self.project.inside(own)
@@ -105,7 +105,7 @@ class Opened:
             "fit": self.fit_options(),
         }
         self.people, self.words = people, words
-        self.page = fill_page(people, groups, words, content, no_band, content["file"])
+        self.page = fill_page(people, groups, words, content, content["file"])
 
     def reading_options(self) -> dict[str, Any]:
         """Return the options about recordings that the model was fitted with."""
