@@ -163,7 +163,7 @@ def test_a_landmark_follows_a_wave_that_no_warp_moves():
     found = found[list(model.subjects_)]
     assert_allclose(found.loc["second"] - found.loc["first"] - 40, late, atol=0.3)
     cycles = model._find_cycles()
-    own = personal_times(model.marks_, cycles, model.recordings_)
+    own = personal_times(model.marks_, cycles)
     assert_allclose(own[1] - own[0] - 40, late, atol=0.3)
     # Annotations of the second wave are mapped back to one time.
     truth = [
@@ -189,7 +189,8 @@ def test_channels_without_a_signal_do_not_hold_a_landmark_back(dead):
     rest = percdl.Identity(), atom, "float64"
     found = Personalization(params, events, counts, names, *rest)
     none = np.zeros((0, 1))
-    cycles = Cycles(events, none, none[..., None], none[..., None], found, SFREQ, tuple("abcd"))
+    silent = percdl.Cohort.from_arrays(np.zeros((4, 100, 4)), sfreq=SFREQ, channels=list("abcd"))
+    cycles = Cycles(events, none, none[..., None], found, silent)
     mark = Mark("wave", 0, 50 / SFREQ)
     whole = match_mark(mark, cycles, usual)
     assert_allclose(whole, late, atol=0.3)

@@ -162,7 +162,7 @@ def test_cycles_of_low_quality_stand_out(visit, marked):
 
 def test_landmarks_are_drawn_on_common_and_personal_atoms(visit, marked):
     page, model, cohort = marked
-    times = personal_times(model.marks_, find_cycles(model.personalize(cohort), cohort), cohort)
+    times = personal_times(model.marks_, find_cycles(model.personalize(cohort), cohort))
     seen = visit(page, "#subject=S0003")
     for k, name, shown, time, expected in (
         (1, "late <wave>", "late &lt;wave&gt;", 0.31, times[0, 3]),

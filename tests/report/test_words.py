@@ -126,7 +126,7 @@ def test_intervals_are_those_of_the_landmarks(words):
     truth = np.ptp(reach(0.6, shares))
     people = words.people
     cycles = find_cycles(people.found, people.cohort)
-    own = np.ptp(personal_times(people.model.marks_, cycles, people.cohort), axis=0)
+    own = np.ptp(personal_times(people.model.marks_, cycles), axis=0)
     assert own[30] == pytest.approx(truth, abs=0.02)
     assert unusual
     said = re.match(r"heel to toe: (\d+) ms, (\d+) % longer than the median, longer than", text)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import percdl
 from percdl.cli.data_options import DataOptions, prepare_files, read_cohort, read_metadata
+from percdl.cli.model_options import read_model
 from percdl.cli.options import Model, argument, option
 from percdl.cli.output import Output, fail, require_packages, write_table, writing
 
@@ -103,7 +104,10 @@ def score(
         require_packages(("matplotlib",), "plot", "--plot draws a picture")
         if plot.suffix.lower() not in PICTURES:
             fail(f"--plot {plot} must end in {', '.join(PICTURES[:-1])} or {PICTURES[-1]}.")
-    found = _read_events(events, sfreq)
+    if (model := read_model(events)) is not None:
+        found = model.events_
+    else:
+        found = percdl.read_annotations(events, labels="all", sfreq=sfreq)
     marks = percdl.read_annotations(annotations, labels=label, sfreq=sfreq or _rate_of(found))
     result = score_events(found, marks, tolerance, lag=late, between=between)
     text = (
@@ -146,16 +150,6 @@ def _read_times(tolerance: str, lag: str) -> Any:
         return lag if lag == "auto" else float(lag)
     except ValueError:
         fail(f"--lag {lag} must be a number of seconds, or auto.")
-
-
-def _read_events(name: str, sfreq: float | None) -> pd.DataFrame:
-    """Return the events of the fit of a model, or those of files."""
-    from percdl.estimators.container import is_container
-
-    path = Path(name)
-    if path.is_file() and is_container(path):
-        return percdl.load(path).events_
-    return percdl.read_annotations(name, labels="all", sfreq=sfreq)
 
 
 def _rate_of(events: pd.DataFrame) -> float | None:

@@ -16,9 +16,6 @@ from percdl.cli.options import OpenPage, argument, check_table, option, types_of
 from percdl.cli.output import fail, require_packages
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from percdl.signals import Cohort
     from percdl.studio.server import Studio
 
 
@@ -61,20 +58,13 @@ def make_studio(folder: Path) -> Studio:
     from percdl.studio.project import Project, Shell
     from percdl.studio.server import Studio
 
-    names = frozenset(types_of(DataOptions)) - {"config"}
-    defaults = {name: one.parameter.default for name, one in declared().items()}
-    return Studio(Project(folder, Shell(_read, _read_table, names, defaults)))
+    def options(given: Mapping[str, Any]) -> DataOptions:
+        return DataOptions(**check_table(given, types_of(DataOptions), "Options"))
 
-
-def _read(options: Mapping[str, Any]) -> Cohort:
-    """Read recordings, given options by name."""
-    return read_cohort(_as_options(options))
-
-
-def _read_table(options: Mapping[str, Any], cohort: Cohort) -> pd.DataFrame | None:
-    """Read the table of people, given the options of their recordings."""
-    return read_metadata(_as_options(options), cohort)
-
-
-def _as_options(options: Mapping[str, Any]) -> DataOptions:
-    return DataOptions(**check_table(options, types_of(DataOptions), "Options"))
+    shell = Shell(
+        read=lambda given: read_cohort(options(given)),
+        read_table=lambda given, cohort: read_metadata(options(given), cohort),
+        reading=frozenset(types_of(DataOptions)) - {"config"},
+        model={name: one.parameter.default for name, one in declared().items()},
+    )
+    return Studio(Project(folder, shell))

@@ -28,12 +28,13 @@ from percdl.estimators import container
 from percdl.estimators.base import BaseCDL
 from percdl.estimators.container import Arrays, prefixed, under
 from percdl.estimators.fitting import End, Moment, Watch, learn, prepare
-from percdl.estimators.modelfile import Strict, decode_model, encode_parameters
+from percdl.estimators.modelfile import decode_model, encode_parameters
 from percdl.estimators.start import Choices, choose
 from percdl.exceptions import CheckpointWarning, InvalidParameterError
 from percdl.parameters import Amount, Count, Nonnegative
 from percdl.runtimes.protocol import Place
 from percdl.signals import AnyCohort, ShardedCohort
+from percdl.signals.headers import Strict
 from percdl.transforms import Transform
 
 # Arguments that may differ between the interrupted fit and the one that continues it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -40,13 +40,6 @@ FALSE_ALARMS = 0.01
 FEW_CYCLES = 5.0
 
 
-class Batch(NamedTuple):
-    """Positions of events in the table, and their segments, padded to the size of a batch."""
-
-    events: np.ndarray
-    cut: Cut
-
-
 @dataclass(frozen=True)
 class Cycles:
     """The cycles of some recordings, one for each event of the persons ``found``.
@@ -58,21 +51,19 @@ class Cycles:
     table: pd.DataFrame  # one row per cycle, see `PerCDL.cycles`
     own: Float[np.ndarray, "E q"]
     covariance: Float[np.ndarray, "E q q"]  # a posteriori
-    price: Float[np.ndarray, "K q q"]  # the inverse covariance in the cohort
     found: Personalization
-    sfreq: float
-    channels: tuple[str, ...]
+    cohort: AnyCohort
 
     @property
     def clocks(self) -> np.ndarray:
         """The samples of each atom per second, see `Personalization.clocks`."""
-        return self.found.clocks(self.sfreq)
+        return self.found.clocks(self.cohort.sfreq)
 
     @property
     def samples_per_step(self) -> np.ndarray:
         """Samples of the recording for each sample of the atom; 1 for cycles as long as it."""
         n_steps = self.found.dictionary.shape[1] - 1
-        return (self.table["duration_seconds"].to_numpy() * self.sfreq - 1) / n_steps
+        return (self.table["duration_seconds"].to_numpy() * self.cohort.sfreq - 1) / n_steps
 
 
 def find_cycles(
@@ -80,7 +71,6 @@ def find_cycles(
     cohort: AnyCohort,
     events: pd.DataFrame | None = None,
     *,
-    n_sines: int = N_SINES,
     false_alarms: float = FALSE_ALARMS,
 ) -> Cycles:
     """Fit each event of persons who were expressed with a model (see `percdl.steps.cycles`).
@@ -91,10 +81,7 @@ def find_cycles(
     """
     if events is not None:
         found = pin_events(found, events, cohort.sfreq)
-    length, n_channels = found.dictionary.shape[1:]
-    if found.transform.warp_part(length, n_channels) is None:
-        n_sines = 0
-    work = Segments(found, cohort, n_sines)
+    work = Segments(found, cohort)
     with jax.enable_x64(found.dtype == "float64"):
         price = np.stack([work.estimate(k) for k in range(len(found.dictionary))])
         numbers = work.fit(price)
@@ -104,9 +91,7 @@ def find_cycles(
     names = ["subject", "atom", "onset_sample", "onset_seconds", "duration_seconds", "amplitude"]
     names += ["residual", "quality", "flagged", "missing"]
     table = table[names + [name for name in table if name not in names]]
-    return Cycles(
-        table, numbers["own"], numbers["covariance"], price, found, cohort.sfreq, cohort.channels
-    )
+    return Cycles(table, numbers["own"], numbers["covariance"], found, cohort)
 
 
 def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Personalization:
@@ -138,10 +123,11 @@ def pin_events(found: Personalization, events: pd.DataFrame, sfreq: float) -> Pe
 class Segments:
     """The events of a cohort, cut in batches of constant shape."""
 
-    def __init__(self, found: Personalization, cohort: AnyCohort, n_sines: int):
+    def __init__(self, found: Personalization, cohort: AnyCohort):
         self.found, self.cohort, self.events = found, cohort, found.events
-        self.length = found.dictionary.shape[1]
-        self.table = delay_table(self.length, n_sines).astype(found.dtype)
+        self.length, n_channels = found.dictionary.shape[1:]
+        warps = found.transform.warp_part(self.length, n_channels) is not None
+        self.table = delay_table(self.length, N_SINES * warps).astype(found.dtype)
         self.subject = found.positions
         self.atom = self.events["atom"].to_numpy(int)
         self.onset = self.events["onset_sample"].to_numpy(np.int32)
@@ -153,8 +139,8 @@ class Segments:
         self.usual = (usual * np.sign(amplitude)).to_numpy(float)
         self.gain = np.log((amplitude / self.usual).to_numpy(float))
 
-    def batches(self, chosen: np.ndarray) -> Iterator[Batch]:
-        """Yield the segments of chosen events (positions, ascending)."""
+    def batches(self, chosen: np.ndarray) -> Iterator[tuple[np.ndarray, Cut]]:
+        """Yield chosen events (positions, ascending) and their segments, padded to a batch."""
         lengths, n_masks = np.asarray(self.cohort.lengths), self.cohort.n_masks
         shape = CPU_SHAPE if is_on_cpu() else accelerator_shape(1)
         first = np.searchsorted(self.subject[chosen], np.arange(len(lengths) + 1))
@@ -172,16 +158,17 @@ class Segments:
             atoms = jax.device_put(pad_rows(atoms, chunk.rows))
             for start in range(0, len(here), self.batch):
                 some = slice(start, start + self.batch)
-                yield self._cut(signals, atoms, chosen[here[some]], row[some])
+                events = chosen[here[some]]
+                yield events, self._cut(signals, atoms, events, row[some])
 
-    def _cut(self, signals, atoms, events, row) -> Batch:
+    def _cut(self, signals, atoms, events, row) -> Cut:
         size = self.batch
         whole = (row, self.atom[events], self.onset[events])
         real = (self.duration[events], self.usual[events])
         columns = [pad_rows(x, size).astype(np.int32) for x in whole]
         columns += [pad_rows(x, size).astype(self.found.dtype) for x in real]
         cut = cut_cycles(signals, atoms, *columns)
-        return Batch(events, level_cycles(cut, self.found.n_terms) if self.found.n_terms else cut)
+        return level_cycles(cut, self.found.n_terms) if self.found.n_terms else cut
 
     def estimate(self, atom: int) -> np.ndarray:
         """Return the price of the cycles of an atom."""
@@ -191,7 +178,7 @@ class Segments:
         if not len(chosen):
             return np.eye(q)
         parts: Any = [
-            [np.asarray(x)[: len(b.events)] for x in b.cut] for b in self.batches(chosen)
+            [np.asarray(x)[: len(events)] for x in cut] for events, cut in self.batches(chosen)
         ]
         cut = Cut(*(pad_rows(np.concatenate(x), BATCH) for x in zip(*parts, strict=True)))
         counts = pad_rows(np.ones(len(chosen), self.found.dtype), BATCH)

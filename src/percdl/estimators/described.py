@@ -15,7 +15,7 @@ from percdl.estimators.hyperparameters import HyperParameters
 from percdl.estimators.personalization import Personalization
 from percdl.exceptions import InvalidParameterError
 from percdl.registry import look_up
-from percdl.signals import AnyCohort, as_any_cohort
+from percdl.signals import AnyCohort
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -266,8 +266,7 @@ class Described(HyperParameters):
                 "There are no landmarks. Place some first: `model.mark(name, atom, seconds)`, "
                 "or `percdl mark` in the shell."
             )
-        cohort: Any = self.recordings_ if X is None else as_any_cohort(X)
-        return find_landmarks(self.marks_, self._find_cycles(X, events), cohort, level)
+        return find_landmarks(self.marks_, self._find_cycles(X, events), level)
 
     def name_atoms(self: Self, names: Any) -> Self:
         """Name the kinds of pattern; names are saved with the model.

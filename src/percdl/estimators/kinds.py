@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -24,14 +24,6 @@ MOST_CHANGES = 4
 MOST_CYCLES, FEWEST_OF_PERSON, LEAST_SHARE = 1024, 4, 0.2
 
 
-class Change(NamedTuple):
-    """A proposal: in words, the new atoms (K, L, P), and whether there are more of them."""
-
-    step: str
-    atoms: np.ndarray
-    divides: bool
-
-
 def settle_kinds(
     end: Any, cohort: AnyCohort, settings: Settings, rerun: Callable[[np.ndarray], Any]
 ) -> tuple[Any, pd.DataFrame]:
@@ -44,13 +36,14 @@ def settle_kinds(
     for _ in range(MOST_CHANGES):
         if (change := _propose(end.dictionary, end.results, cohort, settings)) is None:
             break
-        new = rerun(change.atoms)
-        kept = not change.divides or (
+        step, atoms = change
+        new = rerun(atoms)
+        kept = len(atoms) < len(end.dictionary) or (
             new.objective < end.objective
             and not find_alike(new.dictionary, bool(settings.disjoint_coder.signed))
             and new.results.counts.sum(0).min() >= FEWEST
         )
-        path.append(_row(change.step if kept else f"{change.step}: taken back", new))
+        path.append(_row(step if kept else f"{step}: taken back", new))
         if not kept:
             break
         end = new
@@ -65,18 +58,18 @@ def _row(step: str, end: Any) -> dict[str, Any]:
 
 def _propose(
     dictionary: np.ndarray, results: Results, cohort: AnyCohort, settings: Settings
-) -> Change | None:
-    """Return the first change that the atoms and their cycles suggest."""
+) -> tuple[str, np.ndarray] | None:
+    """Return the first change that atoms and cycles suggest: in words, and the new atoms."""
     counts = results.counts.sum(0)
     for j, k, cosine in find_alike(dictionary, bool(settings.disjoint_coder.signed))[:1]:
         gone, kept = (j, k) if counts[j] < counts[k] else (k, j)
         step = f"atom {gone} joins {kept} (cosine {cosine:.2f})"
-        return Change(step, np.delete(dictionary, gone, axis=0), False)
+        return step, np.delete(dictionary, gone, axis=0)
     for atom in np.argsort(-counts, kind="stable"):
         second = _find_second_kind(results, cohort, settings, int(atom))
         if len(second) >= FEWEST:
             step = f"atom {atom} is divided ({len(second)} cycles of another kind)"
-            return Change(step, np.append(dictionary, second.mean(0)[None], axis=0), True)
+            return step, np.append(dictionary, second.mean(0)[None], axis=0)
     return None
 
 

@@ -18,7 +18,6 @@ from percdl.estimators.cycles import Cycles, Segments
 from percdl.estimators.personalization import Personalization, pad_rows
 from percdl.exceptions import InvalidParameterError
 from percdl.parameters import Nonnegative
-from percdl.signals import AnyCohort, as_any_cohort
 from percdl.signals.annotations import check_rate
 from percdl.signals.tables import check_columns
 from percdl.steps.cycles import local_gains, read_delay, straighten
@@ -35,8 +34,6 @@ COST = 0.2
 N_MATCHED = 256
 # Channels with less energy beside their level, as a share, are constant up to rounding.
 LEAST_ENERGY = 1e-12
-# Level of the test that a wave is there.
-LEVEL = 0.01
 # Weight of the population in the spread of a person's gains, in cycles.
 FEW = 2.0
 # Newton steps from a time on the personal atom to a time of a cycle.
@@ -84,8 +81,8 @@ def make_marks(
     needed = ["subject", "sample"] + ["label"] * (name is None)
     check_columns("The annotations", time, needed, "See `percdl.read_annotations`.")
     check_rate(time, model.sfreq_)
-    cycles, cohort = model._find_cycles(X), model.recordings_ if X is None else as_any_cohort(X)
-    usual = average_cycles(cycles, cohort, atom)
+    cycles = model._find_cycles(X)
+    usual = average_cycles(cycles, atom)
     parts = [(name, time)] if name is not None else list(time.groupby("label"))
     return [place_mark(str(own), rows, cycles, usual, atom, channel) for own, rows in parts]
 
@@ -103,30 +100,21 @@ def place_mark(
     Every person counts once. Annotations outside of all cycles of the atom are not used. The
     place by the warps alone comes first; then people are matched there (`match_mark`).
     """
-    rest = name, annotations, cycles, atom, channel
-    first = _place(*rest, np.zeros(len(usual)))
-    return _place(*rest, match_mark(first, cycles, usual))
-
-
-def _place(
-    name: str,
-    annotations: pd.DataFrame,
-    cycles: Cycles,
-    atom: int,
-    channel: str | None,
-    shift: np.ndarray,
-) -> Mark:
-    subject, time = _to_common(annotations, cycles, atom, channel, shift)
-    if not len(time):
-        raise InvalidParameterError(
-            f"None of the {len(annotations)} annotations of {name!r} lies within a cycle of atom "
-            f"{atom}. Compare their `subject` and `sample` with `model.events_`; longer atoms "
-            "hold more."
-        )
-    middle = float(pd.Series(time).groupby(subject).median().median())
-    spread = float(np.median(np.abs(time - middle)) / NORMAL_MAD)
+    mark: Any = None
     clock = float(cycles.clocks[atom])
-    return Mark(name, atom, middle / clock, spread / clock, channel)
+    for _ in range(2):
+        shift = np.zeros(len(usual)) if mark is None else match_mark(mark, cycles, usual)
+        subject, time = _to_common(annotations, cycles, atom, channel, shift)
+        if not len(time):
+            raise InvalidParameterError(
+                f"None of the {len(annotations)} annotations of {name!r} lies within a cycle of "
+                f"atom {atom}. Compare their `subject` and `sample` with `model.events_`; longer "
+                "atoms hold more."
+            )
+        middle = float(pd.Series(time).groupby(subject).median().median())
+        spread = float(np.median(np.abs(time - middle)) / NORMAL_MAD)
+        mark = Mark(name, atom, middle / clock, spread / clock, channel)
+    return mark
 
 
 def _to_common(
@@ -160,54 +148,38 @@ def _to_common(
     event, subject, time = event[inside], subject[inside], time[inside]
     delay = read_delay(cycles.own[event], time, length)[0]
     personal = np.clip(time - delay - shift[subject], 0, length - 1)
-    return subject, _read_warps(cycles, atom, channel)[0](subject, personal)
+    warps, at = _warps(cycles, atom, channel), np.minimum(personal.astype(int), length - 2)
+    left, right = warps[subject, at], warps[subject, at + 1]
+    return subject, left + (personal - at) * (right - left)
 
 
-def _read_warps(cycles: Cycles, atom: int, channel: str | None) -> tuple[Any, Any]:
-    """Return functions from personal time to common time and back, of subjects, in samples.
-
-    The second also returns the slope of the first there.
-    """
-    length, own = cycles.found.dictionary.shape[1], cycles.found.warps[:, atom]
-    which, warps = _warp_of(channel, cycles.channels, cycles.found), None
-    if own.shape[1]:
-        warps = np.median(own, axis=1) if which is None else own[:, which]
-
-    def forth(subject, time):
-        if warps is None:
-            return time
-        at = np.clip(np.floor(time).astype(int), 0, length - 2)
-        left, right = warps[subject, at], warps[subject, at + 1]
-        return left + (time - at) * (right - left)
-
-    def back(subject, time):
-        if warps is None:
-            return np.full(len(subject), time), np.ones(len(subject))
-        people, which = np.unique(subject, return_inverse=True)
-        own = warps[people]
-        at = np.clip((own <= time).sum(1) - 1, 0, length - 2)
-        left = own[np.arange(len(own)), at]
-        rise = np.maximum(own[np.arange(len(own)), at + 1] - left, 1e-6)
-        return (at + (time - left) / rise)[which], rise[which]
-
-    return forth, back
+def _warps(cycles: Cycles, atom: int, channel: str | None) -> Float[np.ndarray, "S L"]:
+    """Return the warp of each person that landmarks follow, in samples."""
+    which = _warp_of(channel, cycles.cohort.channels, cycles.found)
+    own = cycles.found.warps[:, atom]
+    if not own.shape[1]:  # nothing warps time
+        own = np.broadcast_to(np.arange(own.shape[2], dtype=float), (len(own), 1, own.shape[2]))
+    return np.median(own, axis=1) if which is None else own[:, which]
 
 
-def personal_times(
-    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort
-) -> Float[np.ndarray, "n S"]:
+def _reach(mark: Mark, cycles: Cycles) -> tuple[np.ndarray, np.ndarray]:
+    """Return when each person reaches a landmark, in samples, and the slope of the warp there."""
+    warps, time = _warps(cycles, mark.atom, mark.channel), mark.time * cycles.clocks[mark.atom]
+    people, at = np.arange(len(warps)), np.clip((warps <= time).sum(1) - 1, 0, warps.shape[1] - 2)
+    left = warps[people, at]
+    rise = np.maximum(warps[people, at + 1] - left, 1e-6)
+    return at + (time - left) / rise, rise
+
+
+def personal_times(marks: tuple[Mark, ...], cycles: Cycles) -> Float[np.ndarray, "n S"]:
     """Return the time of each landmark in each person's usual cycle, in seconds.
 
     NaN for people without the atom.
     """
-    found, clocks, everyone = cycles.found, cycles.clocks, np.arange(len(cycles.found.subjects))
-    shifts = find_shifts(marks, cycles, cohort)
-    times = np.full((len(marks), len(everyone)), np.nan)
-    for row, mark, shift in zip(times, marks, shifts, strict=True):
-        back = _read_warps(cycles, mark.atom, mark.channel)[1]
-        clock = clocks[mark.atom]
-        own = (back(everyone, mark.time * clock)[0] + shift) / clock
-        row[:] = np.where(found.n_activations[:, mark.atom] > 0, own, np.nan)
+    times = find_shifts(marks, cycles)
+    for row, mark in zip(times, marks, strict=True):
+        row[:] = (_reach(mark, cycles)[0] + row) / cycles.clocks[mark.atom]
+        row[cycles.found.n_activations[:, mark.atom] == 0] = np.nan
     return times
 
 
@@ -228,15 +200,13 @@ def _warp_of(channel: str | None, channels: tuple[str, ...], found: Personalizat
     return None if channel is None else channels.index(channel)
 
 
-def find_landmarks(
-    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort, level: float = LEVEL
-) -> pd.DataFrame:
+def find_landmarks(marks: tuple[Mark, ...], cycles: Cycles, level: float) -> pd.DataFrame:
     """Return each landmark at each cycle, see `PerCDL.landmarks`."""
-    shifts = find_shifts(marks, cycles, cohort)
-    gains = _find_gains(marks, cycles, cohort, shifts)
-    frames = []
-    for mark, shift, (gain, error) in zip(marks, shifts, gains, strict=True):
-        events, time, deviation = _carry(mark, cycles, shift)
+    pairs, sfreq = zip(marks, find_shifts(marks, cycles), strict=True), cycles.cohort.sfreq
+    carried = [_carry(mark, cycles, shift) for mark, shift in pairs]
+    gains, frames = _find_gains(marks, cycles, [time for _, time, _ in carried]), []
+    for mark, (events, time, deviation), own in zip(marks, carried, gains, strict=True):
+        gain, error = own[:, events]
         rows = cycles.table.iloc[events][["subject", "atom", "onset_sample"]]
         scale = cycles.samples_per_step[events]
         sample = rows["onset_sample"].to_numpy() + time * scale
@@ -244,8 +214,8 @@ def find_landmarks(
         rows = rows.assign(
             landmark=mark.name,
             sample=np.where(present, sample, np.nan),
-            seconds=np.where(present, sample / cohort.sfreq, np.nan),
-            se=np.where(present, deviation * scale / cohort.sfreq, np.nan),
+            seconds=np.where(present, sample / sfreq, np.nan),
+            se=np.where(present, deviation * scale / sfreq, np.nan),
             gain=gain,
             present=present,
         )
@@ -272,26 +242,24 @@ def _is_present(
         return norm.sf(gain / np.sqrt(np.maximum(spread, error**2))) < level
 
 
-def find_shifts(
-    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort
-) -> Float[np.ndarray, "n S"]:
+def find_shifts(marks: tuple[Mark, ...], cycles: Cycles) -> Float[np.ndarray, "n S"]:
     """Return the shift of each landmark for each person, see `match_mark`."""
     shifts = np.zeros((len(marks), len(cycles.found.subjects)))
     for atom in {mark.atom for mark in marks}:
-        usual = average_cycles(cycles, cohort, atom)
+        usual = average_cycles(cycles, atom)
         for row, mark in zip(shifts, marks, strict=True):
             if mark.atom == atom:
                 row[:] = match_mark(mark, cycles, usual)
     return shifts
 
 
-def average_cycles(cycles: Cycles, cohort: AnyCohort, atom: int) -> Float[np.ndarray, "S L P"]:
+def average_cycles(cycles: Cycles, atom: int) -> Float[np.ndarray, "S L P"]:
     """Return the mean of each person's cycles of an atom, without their delays.
 
     NaN where none is observed. Cost O(E L P) for E events.
     """
     found = cycles.found
-    segments = _cut_again(cycles, cohort)
+    segments = Segments(found, cycles.cohort)
     total = np.zeros((len(found.subjects), *found.dictionary.shape[1:]))
     weight = np.zeros_like(total)
     for events, cut in segments.batches(np.flatnonzero(segments.atom == atom)):
@@ -316,11 +284,10 @@ def match_mark(
     that are observed and not constant.
     """
     found, length = cycles.found, usual.shape[1]
-    one = slice(None) if mark.channel is None else [cycles.channels.index(mark.channel)]
+    one = slice(None) if mark.channel is None else [cycles.cohort.channels.index(mark.channel)]
     reach = max(round(MATCH * length), 1)
     shifts, tau = np.arange(-reach, reach + 1), mark.time * cycles.clocks[mark.atom]
-    back = _read_warps(cycles, mark.atom, mark.channel)[1]
-    start = np.nan_to_num(back(np.arange(len(usual)), tau)[0])
+    start = np.nan_to_num(_reach(mark, cycles)[0])
     wave = _read_samples(found.dictionary[[mark.atom]][..., one], shifts[None] + tau)[0]
     times = start[:, None] + np.arange(-2 * reach, 2 * reach + 1)
     height = np.zeros((len(usual), len(shifts)))
@@ -379,28 +346,27 @@ def _carry(
     length, clock = cycles.found.dictionary.shape[1], cycles.clocks[mark.atom]
     events = np.flatnonzero(cycles.table["atom"] == mark.atom)
     subject = cycles.found.positions[events]
-    goal, rise = _read_warps(cycles, mark.atom, mark.channel)[1](subject, mark.time * clock)
-    goal = goal + shift[subject]
+    reached, rise = _reach(mark, cycles)
+    goal = (reached + shift)[subject]
     own, time = cycles.own[events], goal
     for _ in range(N_NEWTON):
         delay, slope, _ = read_delay(own, time, length)
         time = time - (time - delay - goal) / (1 - slope)
     _, slope, basis = read_delay(own, time, length)
     moved = np.einsum("er,ers,es->e", basis, cycles.covariance[events][:, 1:, 1:], basis)
-    placed = (mark.spread * clock / rise) ** 2
+    placed = (mark.spread * clock / rise[subject]) ** 2
     return events, time, np.sqrt(moved + placed) / (1 - slope)
 
 
 def _find_gains(
-    marks: tuple[Mark, ...], cycles: Cycles, cohort: AnyCohort, shifts: np.ndarray
-) -> list[tuple[np.ndarray, np.ndarray]]:
+    marks: tuple[Mark, ...], cycles: Cycles, carried: list[np.ndarray]
+) -> Float[np.ndarray, "n 2 E"]:
     """Return the local gain and its error for each landmark at the cycles of its atom."""
     found, atoms = cycles.found, cycles.table["atom"].to_numpy()
     length, dtype = found.dictionary.shape[1], found.dtype
-    segments = _cut_again(cycles, cohort)
-    times = np.zeros((len(marks), len(atoms)))
-    for row, mark, shift in zip(times, marks, shifts, strict=True):
-        row[atoms == mark.atom] = _carry(mark, cycles, shift)[1]
+    segments, times = Segments(found, cycles.cohort), np.zeros((len(marks), len(atoms)))
+    for row, mark, time in zip(times, marks, carried, strict=True):
+        row[atoms == mark.atom] = time
     gains, width = np.zeros((len(marks), 2, len(atoms))), np.asarray(max(NEAR * length, 4), dtype)
     for atom in sorted({mark.atom for mark in marks}):
         here = [i for i, mark in enumerate(marks) if mark.atom == atom]
@@ -411,15 +377,7 @@ def _find_gains(
                 with jax.enable_x64(dtype == "float64"):
                     local = local_gains(cut, segments.table, own, at, width)
                 gains[i][:, events] = np.stack(local)[:, : len(events)]
-    return [
-        (x[atoms == mark.atom], y[atoms == mark.atom])
-        for (x, y), mark in zip(gains, marks, strict=True)
-    ]
-
-
-def _cut_again(cycles: Cycles, cohort: AnyCohort) -> Segments:
-    """Return the segments that the cycles were fitted to."""
-    return Segments(cycles.found, cohort, max(cycles.own.shape[1] - 2, 0))
+    return gains
 
 
 def intervals(

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from pydantic import BaseModel, ConfigDict
+from pydantic import Field
 
 from percdl import transforms
 from percdl.algorithm.settings import Algorithm, Huber
@@ -23,6 +23,7 @@ from percdl.estimators.validation import check_arguments
 from percdl.exceptions import ModelFileError
 from percdl.parameters import Count, Nonnegative, Positive, checked, parameters_of
 from percdl.signals.coerce import SupportsArray
+from percdl.signals.headers import Strict
 from percdl.steps.coders import L0Coder, L1Coder
 
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}
@@ -57,12 +58,6 @@ SHAPES = {
 OPTIONAL = ("events_/duration_samples", "events_/duration_seconds")
 
 
-class Strict(BaseModel):
-    """A part of a header: names and types as declared, and no others."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
-
 class Fitted(Strict):
     """The attributes of a fitted model that are not arrays."""
 
@@ -71,7 +66,7 @@ class Fitted(Strict):
     huber_delta_: Nonnegative | None
     n_atoms_: Count
     atom_length_: Count
-    atom_lengths_: list[Count] = []  # not in files of early versions
+    atom_lengths_: list[Count] = Field(default_factory=list)  # not in files of early versions
     penalty_: Nonnegative
     subjects_: list[str]
     channels_: list[str]
@@ -96,8 +91,8 @@ class Header(Strict):
     tables: Tables
     fitted: Fitted
     settings: dict[str, Any] | None = None
-    marks: list[dict[str, Any]] = []
-    atom_names: list[str] = []
+    marks: list[dict[str, Any]] = Field(default_factory=list)
+    atom_names: list[str] = Field(default_factory=list)
 
 
 def save(model: BaseCDL, path: Any) -> None:

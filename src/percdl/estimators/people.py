@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from scipy.special import softmax
 from scipy.stats import norm
 
-from percdl.estimators.personalization import Personalization, rebuild_one_by_one
+from percdl.estimators.personalization import Personalization, errors_of
 from percdl.exceptions import InvalidParameterError
 from percdl.signals import AnyCohort, Cohort
 from percdl.signals.events import event_lengths
@@ -158,7 +158,7 @@ def describe_people(
             "scale": size / np.nanmedian(size),
             "polarity": (1.0 - 2.0 * (signs < 0)).reindex(range(len(size))),
             "constant_channels": _constant(cohort),
-            "explained": [*_explained(cohort, found)],
+            "explained": 1 - errors_of(cohort, found),
             "back_to_back": _back_to_back(found).reindex(range(len(size))),
         }
     )
@@ -171,16 +171,6 @@ def describe_people(
         remarks = {subject: "; ".join(own) for subject, own in said}
         table["remarks"] = [remarks.get(subject, "") for subject in found.subjects]
     return table
-
-
-def _explained(cohort: AnyCohort, found: Personalization) -> Iterator[float]:
-    """Yield the share of the energy of each recording that the model explains."""
-    for recording, rebuilt in zip(cohort, rebuild_one_by_one(cohort, found), strict=True):
-        seen = np.isfinite(recording.values)
-        x = np.where(seen, recording.values, 0.0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = 1 - ((x - rebuilt)[seen] ** 2).sum() / (x**2).sum()
-        yield share
 
 
 def _constant(cohort: AnyCohort) -> list[str]:

@@ -192,6 +192,15 @@ def explained_share(cohort: AnyCohort, found: Personalization) -> float:
     return 1 - normalized_reconstruction_error(cohort, rebuild_one_by_one(cohort, found))
 
 
+def errors_of(cohort: AnyCohort, found: Personalization) -> Float[np.ndarray, " S"]:
+    """Return the normalized reconstruction error of each recording; NaN if it is all zero."""
+    errors = []
+    for record, rebuilt in zip(cohort, rebuild_one_by_one(cohort, found), strict=True):
+        energy = np.nansum(np.square(record.values, dtype=float))
+        errors.append(np.nansum((record.values - rebuilt) ** 2) / energy if energy else np.nan)
+    return np.array(errors)
+
+
 def rebuild_one_by_one(cohort: AnyCohort, found: Personalization) -> Iterator[np.ndarray]:
     """Yield the recordings of the cohort that was personalized as the model sees them."""
     records, first = iter(cohort), 0

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from percdl.estimators.cycles import FALSE_ALARMS, find_cycles
-from percdl.estimators.people import check_names, describe_people
+from percdl.estimators.people import check_names
+from percdl.estimators.personalization import errors_of
 from percdl.estimators.suspects import KINDS, name_suspects
 from percdl.exceptions import visible
 from percdl.signals import AnyCohort, Cohort
@@ -231,8 +232,8 @@ def _describe_findings(
     if cohort is None:
         yield Fact("Error", f"not computed; model.summary({which}) does", ERROR)
     else:
-        errors = 1 - describe_people(found, cohort, names)["explained"].to_numpy(float)
-        yield Fact("Error", f"{_spread(errors, '.3f')} of a recording's energy", ERROR)
+        errors = _spread(errors_of(cohort, found), ".3f")
+        yield Fact("Error", f"{errors} of a recording's energy", ERROR)
     for k, name in enumerate(names):
         own = found.events[found.events["atom"] == k]
         n_people = int((found.n_activations[:, k] > 0).sum())

@@ -16,10 +16,11 @@ from percdl.estimators.validation import check_samples
 from percdl.exceptions import FederationError
 from percdl.federated.identities import RunKeys
 from percdl.federated.manifest import Manifest, settings_of
-from percdl.federated.messages import Digest, Name, Strict, digest, parse
+from percdl.federated.messages import Digest, Name, digest, parse
 from percdl.federated.privacy import count_releases, epsilon_of
 from percdl.signals import Cohort
 from percdl.signals.files import PRIVATE, append_private, make_private_folder
+from percdl.signals.headers import Strict
 
 # Files of a run at a site: its own model at the end, and its key until then.
 MODEL, KEY = "model.percdl", "run.key"

@@ -35,13 +35,12 @@ from percdl.federated.messages import (
     Name,
     Post,
     Signals,
-    Strict,
     digest,
-    explain,
     parse,
 )
 from percdl.federated.privacy import Privacy, check_private
 from percdl.signals.files import replace_file
+from percdl.signals.headers import Strict, explain
 from percdl.steps.coders import L1Coder
 
 # Largest values that a site accepts: more would keep it busy for days.

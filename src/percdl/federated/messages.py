@@ -12,10 +12,10 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
+from pydantic import Field, PlainSerializer, PlainValidator, model_validator
 
 from percdl.exceptions import FederationError
-from percdl.signals.headers import read_json
+from percdl.signals.headers import Strict, explain, read_json
 
 # Names of runs and sites become names of folders and files at the sites.
 NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
@@ -45,14 +45,6 @@ def _finite(values: Any) -> np.ndarray:
 
 
 Array = Annotated[np.ndarray, PlainValidator(_finite), PlainSerializer(np.ndarray.tolist)]
-
-
-class Strict(BaseModel):
-    """Base of all models: no conversions, no unknown fields, finite numbers, immutable."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
-
-
 Model = TypeVar("Model", bound=Strict)
 
 
@@ -138,7 +130,7 @@ class Question(Strict):
     run: Name
     slot: Count
     kind: Kind
-    arrays: dict[Label, Array] = {}
+    arrays: dict[Label, Array] = Field(default_factory=dict)
     why: Label = ""
 
 
@@ -169,15 +161,6 @@ def parse(model: type[Model], facts: Any, what: str) -> Model:
         return model.model_validate_json(json.dumps(facts))
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise FederationError(f"{what} ({explain(error)}).") from error
-
-
-def explain(error: Exception) -> str:
-    """Name the fields that a model refused, and why."""
-    errors = getattr(error, "errors", None)
-    if errors is None:
-        return str(error)
-    found = [(".".join(map(str, e["loc"])), e["msg"]) for e in errors(include_url=False)]
-    return "; ".join(f"{place}: {why}" if place else why for place, why in found[:3])
 
 
 def check_name(kind: str, name: str) -> str:

@@ -30,10 +30,11 @@ from percdl.federated.board import Transcript
 from percdl.federated.identities import RunKeys
 from percdl.federated.layout import decode, encode, mask
 from percdl.federated.manifest import N_DRAWN, Terms
-from percdl.federated.messages import Post, Strict, digest, frame, parse
+from percdl.federated.messages import Post, digest, frame, parse
 from percdl.federated.private_rounds import PrivateRounds, add_by_person
 from percdl.runtimes.in_process import InProcess
 from percdl.signals import Cohort
+from percdl.signals.headers import Strict
 from percdl.steps.dictionary import apply_systems
 from percdl.steps.initialization import draw_shapes
 

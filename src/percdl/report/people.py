@@ -29,6 +29,7 @@ from percdl.analysis.groups import average_persons, summarize_groups
 from percdl.estimators.cycles import FALSE_ALARMS, Cycles, find_cycles
 from percdl.estimators.landmarks import Mark, personal_times
 from percdl.estimators.people import check_names
+from percdl.estimators.personalization import Personalization, errors_of, explained_share
 from percdl.estimators.start import make_settings
 from percdl.estimators.summary import ERROR, RATE, count
 from percdl.estimators.suspects import find_suspects
@@ -37,13 +38,11 @@ from percdl.plotting.people import embed
 from percdl.report.packing import pack
 from percdl.signals import Cohort, as_cohort
 from percdl.signals.events import event_lengths
-from percdl.signals.reconstruction import normalized_reconstruction_error, rebuild
 from percdl.signals.recording import abbreviate
 from percdl.transforms import TimeWarp
 
 if TYPE_CHECKING:
     from percdl.estimators.base import BaseCDL
-    from percdl.estimators.personalization import Personalization
 
 # Usual names of reference groups; the first that a cohort has is used.
 USUAL_REFERENCES = ("healthy", "control", "controls", "normal", "norm", "reference")
@@ -113,14 +112,7 @@ class People:
     @cached_property
     def errors(self) -> np.ndarray:
         """Normalized reconstruction error of each recording; NaN if it is all zero."""
-        rebuilt = rebuild(
-            self.cohort, self.found.events, self.found.personal_dictionary, self.found.n_terms
-        )
-        errors = np.full(len(self.cohort), np.nan)
-        for s, (record, guess) in enumerate(zip(self.cohort, rebuilt, strict=True)):
-            if np.nansum(np.square(record.values)) > 0:
-                errors[s] = normalized_reconstruction_error([record], [guess])
-        return errors
+        return errors_of(self.cohort, self.found)
 
     @property
     def clocks(self) -> np.ndarray:
@@ -150,7 +142,7 @@ class People:
         """Return when each person reaches each landmark, in seconds from the start of the atom."""
         known = self._known_times
         new = tuple(mark for mark in marks if mark not in known)
-        known |= dict(zip(new, personal_times(new, self.measured, self.cohort), strict=True))
+        known |= dict(zip(new, personal_times(new, self.measured), strict=True))
         return np.array([known[mark] for mark in marks]).reshape(len(marks), len(self.cohort))
 
     @cached_property
@@ -243,9 +235,7 @@ def _is_of_fit(cohort: Cohort, model: BaseCDL) -> bool:
         check_fitted_on(model, cohort)
     except InvalidParameterError:
         return False
-    n_terms = model.personalization_.n_terms
-    rebuilt = rebuild(cohort, model.events_, model.personal_dictionary_, n_terms)
-    return model.events_.empty or normalized_reconstruction_error(cohort, rebuilt) < 1
+    return model.events_.empty or explained_share(cohort, model.personalization_) > 0
 
 
 def _find_reference(cohort: Cohort, asked: str | None) -> str | None:

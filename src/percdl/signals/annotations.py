@@ -279,20 +279,11 @@ def _read_table(path: Path, sfreq: float | None) -> pd.DataFrame:
     if sfreq is None and len(times) == 1 and len(table.frame):
         raise _unknown_rate(path)
     seconds = times["seconds"] if "seconds" in times else times["sample"] / float(sfreq or 1)
-    texts = {
-        name: table.column(names[name]).fillna("") if name in names else ""
-        for name in ("subject", "label", "symbol", "action")
-    }
-    frame = pd.DataFrame(
-        {
-            "subject": texts["subject"] if "subject" in names else file_subject(path),
-            "sample": _samples(times.get("sample"), seconds, sfreq),
-            "seconds": seconds,
-            "label": texts["label"],
-            "symbol": texts["symbol"],
-            "action": texts["action"],
-        }
-    )
+    columns: dict[str, Any] = {"subject": file_subject(path)}
+    columns |= {"sample": _samples(times.get("sample"), seconds, sfreq), "seconds": seconds}
+    columns |= {"label": "", "symbol": "", "action": ""}
+    texts = [name for name in columns if name in names and name not in ("sample", "seconds")]
+    frame = pd.DataFrame(columns | {name: table.column(names[name]).fillna("") for name in texts})
     return frame.loc[frame["action"] != "remove"].drop(columns="action")
 
 

@@ -105,10 +105,11 @@ def events_to_bids(
                 f"Subjects {ids[name]!r} and {subject!r} would both be sub-{name}, since BIDS "
                 "allows letters and digits only. Rename one of them."
             )
-        ids[name], rows = subject, own.get(subject, events[:0])
+        ids[name] = subject
+        rows: Any = own.get(subject, events[:0])
         columns = {
             "onset": rows["onset_seconds"],
-            "duration": _durations(rows, duration),
+            "duration": event_lengths(rows, float(duration), "duration_seconds"),
             "trial_type": [f"atom{atom}" for atom in rows["atom"]],
             "sample": rows["onset_sample"],
             "amplitude": rows["amplitude"],
@@ -216,25 +217,19 @@ def events_to_annotations(
         amplitudes = [{"amplitude": float(amplitude)} for amplitude in rows["amplitude"]]
         found[subject] = mne.Annotations(
             onset=rows["onset_seconds"].to_numpy(float),
-            duration=_durations(rows, duration),
+            duration=event_lengths(rows, float(duration), "duration_seconds"),
             description=[f"atom{atom}" for atom in rows["atom"]],
             **({"extras": amplitudes} if has_extras else {}),
         )
     return found
 
 
-def event_lengths(events: pd.DataFrame, atom_length: int) -> np.ndarray:
-    """Return the number of samples of each event: its own if it has one, else the atom's."""
-    if "duration_samples" in events:
-        return events["duration_samples"].to_numpy(int)
-    return np.full(len(events), atom_length)
-
-
-def _durations(events: Any, otherwise: float) -> np.ndarray:
-    """Return the seconds of each event."""
-    if "duration_seconds" in events:
-        return events["duration_seconds"].to_numpy(float)
-    return np.full(len(events), float(otherwise))
+def event_lengths(
+    events: pd.DataFrame, usual: float, column: str = "duration_samples"
+) -> np.ndarray:
+    """Return the length of each event, in the unit of the column: its own, or the usual one."""
+    own = events[column] if column in events else np.full(len(events), usual)
+    return np.asarray(own, type(usual))
 
 
 def _by_subject(events: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -7,19 +7,19 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from percdl.exceptions import UnreadableFileError
 
-H = TypeVar("H", bound="Header")
+H = TypeVar("H", bound="Strict")
 Positive = Annotated[int, Field(ge=1)]
 Checksum = Annotated[int, Field(ge=0, lt=2**32)]
 
 
-class Header(BaseModel):
-    """Fields of the declared types only."""
+class Strict(BaseModel):
+    """Declared names and types only, without conversions; finite numbers; immutable."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # The fields of `Correction`.
@@ -29,7 +29,7 @@ Corrected = Annotated[
 ]
 
 
-class RecordingLabels(Header):
+class RecordingLabels(Strict):
     """The labels of one recording."""
 
     sfreq: float
@@ -43,14 +43,14 @@ class RecordingLabels(Header):
     corrections: list[Corrected] | None = None
 
 
-class CohortHeader(Header):
+class CohortHeader(Strict):
     """The header of an NPZ archive written by `Cohort.to_npz`."""
 
     layout: Literal[1] = Field(alias="schema")
     recordings: list[RecordingLabels]
 
 
-class ShardHeader(Header):
+class ShardHeader(Strict):
     """One shard: a file in the folder, its number of recordings and its size."""
 
     file: str = Field(pattern=r"^shard-\d{6,}\.(npy|npz)$")
@@ -59,7 +59,7 @@ class ShardHeader(Header):
     checksum: Checksum | None = None  # layout 1
 
 
-class RecordingTable(Header):
+class RecordingTable(Strict):
     """One entry per recording in each column."""
 
     subject: list[str] = Field(min_length=1)
@@ -68,20 +68,20 @@ class RecordingTable(Header):
     visit: list[str | None] | None = None
     corrections: list[list[Corrected]] | None = None
     length: list[Positive]
-    power: list[float]
+    power: list[Annotated[float, Field(allow_inf_nan=True)]]
     masks: list[Annotated[int, Field(ge=0)]]
     empty: list[bool]
     flat: list[bool]
     checksum: list[Checksum] | None = None  # from layout 2 on
 
 
-class ShardIndex(Header):
+class ShardIndex(Strict):
     """The index of a folder of shards written by `write_shards`."""
 
     layout: Literal[1, 2] = Field(alias="schema")
     channels: list[str] = Field(min_length=1)
     units: list[str]
-    sfreq: float = Field(gt=0, allow_inf_nan=False)
+    sfreq: float = Field(gt=0)
     processing: list[str]
     shards: list[ShardHeader] = Field(min_length=1)
     recordings: RecordingTable
@@ -100,14 +100,19 @@ def read_header(model: type[H], text: str, path: Path) -> H:
     try:
         return model.model_validate(read_json(text))
     except ValueError as error:
-        reason = str(error)
-        if isinstance(error, ValidationError):
-            first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise UnreadableFileError(
-            f"{path} is damaged, or was written by a newer version of PerCDL ({reason}). Write "
-            "the cohort again, or update percdl."
+            f"{path} is damaged, or was written by a newer version of PerCDL ({explain(error)}). "
+            "Write the cohort again, or update percdl."
         ) from error
+
+
+def explain(error: Exception) -> str:
+    """Name the fields that a model refused, and why."""
+    errors = getattr(error, "errors", None)
+    if errors is None:
+        return str(error)
+    found = [(".".join(map(str, e["loc"])), e["msg"]) for e in errors(include_url=False)]
+    return "; ".join(f"{place}: {why}" if place else why for place, why in found[:3])
 
 
 def read_json(text: str) -> Any:

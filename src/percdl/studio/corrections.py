@@ -23,15 +23,11 @@ class Corrections:
 
     def __init__(self, path: Path, sfreq: float, length: int, names: Sequence[str] = ()):
         self.path, self._sfreq, self._length, self._names = path, sfreq, length, names
-        self.table = read_corrections(path) if path.is_file() else None
+        none = pd.DataFrame(columns=list(CORRECTION_COLUMNS))
+        self.table: Any = read_corrections(path) if path.is_file() else none
 
     def __len__(self) -> int:
-        return 0 if self.table is None else len(self.table)
-
-    def _of(self, subject: str) -> pd.DataFrame:
-        if self.table is None:
-            return pd.DataFrame(columns=list(CORRECTION_COLUMNS))
-        return pd.DataFrame(self.table[self.table["subject"] == subject])
+        return len(self.table)
 
     def apply(self, subject: str, events: Mapping[str, Any]) -> dict[str, Any]:
         """Return the events of a person, one list per column, with the corrections made."""
@@ -40,8 +36,8 @@ class Corrections:
         rows: list[dict[str, Any]] = [
             dict(zip(COLUMNS, row, strict=True)) for row in zip(*columns, strict=True)
         ]
-        own = self._of(subject)
-        found = corrections_of({subject: np.inf}, own, self._names) if len(own) else {}
+        own = self.table[self.table["subject"] == subject]
+        found = corrections_of({subject: np.inf}, own, self._names)
         for correction in found.get(subject, ()):
             onset = round(correction.onset * self._sfreq)
             length = self._samples(correction.duration)
@@ -65,15 +61,13 @@ class Corrections:
         if "duration_seconds" in before:
             columns["duration_seconds"] = [int(one["length"]) / self._sfreq for one in after]
         new = find_corrections(before, pd.DataFrame(columns), duration=self._length / self._sfreq)
-        parts = [new]
-        if self.table is not None:
-            earlier = [
-                row for row in self._of(subject).to_dict("records") if self._holds(row, after)
-            ]
-            known = {(row["onset"], row["action"]) for row in new.to_dict("records")}
-            earlier = [row for row in earlier if (row["onset"], row["action"]) not in known]
-            others = self.table[self.table["subject"] != subject]
-            parts = [others, pd.DataFrame(earlier, columns=self.table.columns), new]
+        known = {(row["onset"], row["action"]) for row in new.to_dict("records")}
+        kept = [
+            row["subject"] != subject
+            or (self._holds(row, after) and (row["onset"], row["action"]) not in known)
+            for row in self.table.to_dict("records")
+        ]
+        parts = self.table[np.array(kept, bool)], new
         self.table = pd.concat([part for part in parts if len(part)] or [new], ignore_index=True)
         write_corrections(self.table, self.path)
         return self.table

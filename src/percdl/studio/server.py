@@ -11,10 +11,18 @@ import json
 import secrets
 import socket
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
+import uvicorn
 from markupsafe import Markup
+from starlette import responses
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 
 from percdl.exceptions import PerCDLError
 from percdl.report import as_script, read_asset, render
@@ -23,11 +31,6 @@ from percdl.signals.extras import require
 from percdl.studio.compare import compare
 from percdl.studio.opened import Opened
 from percdl.studio.project import Project, RefusedError, describe_recording
-
-if TYPE_CHECKING:
-    from starlette.applications import Starlette
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 HOST = "127.0.0.1"
 COOKIE = "percdl-studio"
@@ -51,10 +54,6 @@ HEADERS = {
 }
 
 
-def _package(name: str) -> Any:
-    return require(name, "The studio", "studio")
-
-
 class Studio:
     """The web application of one project."""
 
@@ -64,7 +63,7 @@ class Studio:
         shared = [read_asset("report", name) for name in ("packed.js", "charts.js")]
         ask, *own = (read_asset("studio", f"{name}.js") for name in SCRIPTS)
         self._scripts = {
-            "plotly": _package("plotly.offline").get_plotlyjs(),
+            "plotly": require("plotly.offline", "The studio", "studio").get_plotlyjs(),
             "setup": as_script(*shared, ask, read_asset("studio", "setup.js")),
             "opening": as_script(*shared, ask, read_asset("studio", "opening.js")),
             "model": join_scripts(ask, *own),
@@ -72,16 +71,12 @@ class Studio:
 
     def make_app(self) -> Starlette:
         """Return the application, with its guard in front."""
-        applications, routing = _package("starlette.applications"), _package("starlette.routing")
-        middleware = _package("starlette.middleware").Middleware
         pages = {"/": self.show_setup, "/model": self.show_model, "/file": self.send_file}
-        routes = [routing.Route(path, page) for path, page in pages.items()]
-        routes.append(routing.Route("/assets/{name}.js", self.send_script))
+        routes = [Route(path, page) for path, page in pages.items()]
+        routes.append(Route("/assets/{name}.js", self.send_script))
         for name, answer in self._answers().items():
-            routes.append(routing.Route(f"/api/{name}", _answering(answer), methods=["POST"]))
-        return applications.Starlette(
-            routes=routes, middleware=[middleware(Guard, token=self.token)]
-        )
+            routes.append(Route(f"/api/{name}", _answering(answer), methods=["POST"]))
+        return Starlette(routes=routes, middleware=[Middleware(Guard, token=self.token)])
 
     def _answers(self) -> dict[str, Callable[..., Any]]:
         """Return the requests of pages by name: functions of a question that return an answer."""
@@ -133,26 +128,28 @@ class Studio:
         """Show the first page: files, preview, settings, fit."""
         style = Markup(read_asset("report", "report.css") + read_asset("studio", "studio.css"))
         values = {"folder": str(self.project.folder), "style": style}
-        return _page(render("setup.html.j2", "studio", **values))
+        return responses.HTMLResponse(render("setup.html.j2", "studio", **values))
 
     async def show_model(self, request: Request) -> Response:
         """Show a model: its atoms while recordings are read, then everything."""
         try:
-            opened = await _in_thread(self.open, request.query_params.get("file", ""))
+            opened = await run_in_threadpool(self.open, request.query_params.get("file", ""))
         except (PerCDLError, OSError) as error:
-            return _page(render("problem.html.j2", "studio", problem=str(error)), 404)
+            page = render("problem.html.j2", "studio", problem=str(error))
+            return responses.HTMLResponse(page, 404)
         if opened.failure:
             del self._opened[self.project.named(opened.path)]  # the next visit tries again
         if opened.page is None:
             data = as_script_data(opened.describe_atoms())
-            return _page(render("opening.html.j2", "studio", data=data, name=opened.path.name))
+            page = render("opening.html.j2", "studio", data=data, name=opened.path.name)
+            return responses.HTMLResponse(page)
         style = opened.page["style"] + Markup(read_asset("studio", "studio.css"))
-        page = {**opened.page, "style": style, "data": as_script_data(opened.page["content"])}
-        return _page(render("model.html.j2", "studio", scripts=(), sources="", **page))
+        values = {**opened.page, "style": style, "data": as_script_data(opened.page["content"])}
+        page = render("model.html.j2", "studio", scripts=(), sources="", **values)
+        return responses.HTMLResponse(page)
 
     async def send_script(self, request: Request) -> Response:
         """Send one of the scripts."""
-        responses = _package("starlette.responses")
         text = self._scripts.get(request.path_params["name"])
         if text is None:
             return responses.PlainTextResponse("no such script", 404)
@@ -160,7 +157,6 @@ class Studio:
 
     async def send_file(self, request: Request) -> Response:
         """Send a result of the folder, to be saved: never shown in the place of a page."""
-        responses = _package("starlette.responses")
         try:
             path = self.project.inside(request.query_params.get("name"))
         except RefusedError as error:
@@ -170,17 +166,8 @@ class Studio:
         return responses.FileResponse(path, filename=path.name)
 
 
-def _page(text: str, status: int = 200) -> Response:
-    return _package("starlette.responses").HTMLResponse(text, status)
-
-
-async def _in_thread(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
-    return await _package("starlette.concurrency").run_in_threadpool(function, *given, **named)
-
-
 def _answering(function: Callable[..., Any]) -> Callable[[Request], Awaitable[Response]]:
     """Return a handler: the question is a JSON object of arguments, the answer is JSON."""
-    responses = _package("starlette.responses")
 
     async def handle(request: Request) -> Response:
         content = bytearray()
@@ -192,7 +179,7 @@ def _answering(function: Callable[..., Any]) -> Callable[[Request], Awaitable[Re
             question = json.loads(content or b"{}")
             if not isinstance(question, dict):
                 raise TypeError("a question is an object")
-            answer = await _in_thread(function, **question)
+            answer = await run_in_threadpool(function, **question)
         except (PerCDLError, OSError) as error:
             return responses.JSONResponse({"problem": str(error)}, 400)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
@@ -216,7 +203,7 @@ class Guard:
         """Answer a request, or pass it on."""
         if scope["type"] != "http":
             return
-        request = _package("starlette.requests").Request(scope, receive)
+        request = Request(scope, receive)
         response = self._refuse(request) or self._admit(request)
         if response is not None:
             response.headers.update(HEADERS)
@@ -240,11 +227,10 @@ class Guard:
         site = headers.get("sec-fetch-site", "same-origin")
         if known and origin == f"http://{host}" and site in ("same-origin", "none"):
             return None
-        return _package("starlette.responses").PlainTextResponse("from elsewhere", 403)
+        return responses.PlainTextResponse("from elsewhere", 403)
 
     def _admit(self, request: Request) -> Response | None:
         """Return None for requests with the cookie; a token in the address becomes a cookie."""
-        responses = _package("starlette.responses")
         given = request.query_params.get("token", "")
         if request.url.path == "/" and hmac.compare_digest(given.encode(), self.token.encode()):
             model = request.query_params.get("model")
@@ -286,7 +272,6 @@ def listen(studio: Studio, port: int, host: str = HOST) -> tuple[Server, str]:
     ``host`` is the network address to listen on. Whatever it is, browsers must ask for this
     machine by name (see `Guard`), so that a container has to publish the port to its own machine.
     """
-    uvicorn = _package("uvicorn")
     # asyncio sets TCP_NODELAY only on sockets that state their protocol. Without it, every
     # answer is delayed by 40 ms.
     listening = socket.socket(proto=socket.IPPROTO_TCP)

@@ -71,9 +71,7 @@ function showRound({ phase, round, objective, seconds_left: left }, rounds) {
 function addWarning(text) {
   const list = element("said");
   list.hidden = false;
-  const item = document.createElement("p");
-  item.textContent = text.replace(/ In Python: .*/s, ""); // advice that ends a message
-  list.append(item);
+  list.append(build("p", {}, text.replace(/ In Python: .*/s, ""))); // advice that ends a message
 }
 
 function stop() {

@@ -5,7 +5,7 @@ const compareSides = guarded(async () => {
   const turn = (compareSides.turn = Symbol("turn"));
   const found = await ask("compare", { file: report.file, ...asked });
   if (turn !== compareSides.turn) return;
-  element("compare-words").replaceChildren(...found.words.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+  element("compare-words").replaceChildren(...found.words.map((text) => build("li", {}, text)));
   drawSides("compare-atoms", found.curves, "atoms", axis(signalLabel(view.channel)));
   if (report.n_warps) drawSides("compare-speeds", found.curves, "speeds", speedAxis(found.curves));
   const cell = (tag) => ([text, about]) => build(tag, {}, text, why(text, about));

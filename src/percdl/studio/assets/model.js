@@ -94,17 +94,14 @@ function setMarks(marks) {
 
 function listMarks() {
   const items = (report.marks ?? []).map(({ name, atom, time, channel }) => {
-    const button = document.createElement("button");
-    Object.assign(button, { type: "button", textContent: "Remove" });
+    const button = build("button", { type: "button", textContent: "Remove" });
     button.setAttribute("aria-label", `Remove the landmark ${name}`);
     button.addEventListener("click", () => removeMark(name));
-    const item = document.createElement("li");
-    item.className = "tools";
-    item.append(`${name}: ${time.toFixed(3)} s${nAtoms > 1 ? `, ${report.atoms[atom]}` : ""}${channel ? `, ${channel}` : ""} `, button);
-    return item;
+    const where = `${name}: ${time.toFixed(3)} s${nAtoms > 1 ? `, ${report.atoms[atom]}` : ""}${channel ? `, ${channel}` : ""} `;
+    return build("li", { className: "tools" }, where, button);
   });
   const between = Array.from({ length: nAtoms }, (_, atom) => intervals(atom)).flat();
-  const texts = between.map((own) => Object.assign(document.createElement("li"), { textContent: describeInterval(own) }));
+  const texts = between.map((own) => build("li", {}, describeInterval(own)));
   element("marks").replaceChildren(...items, ...texts);
 }
 
@@ -129,13 +126,8 @@ async function exportAs(command) {
 
 function showWritten(names) {
   for (const name of names) {
-    const link = document.createElement("a");
-    link.href = `/file?name=${encodeURIComponent(name)}`;
-    link.textContent = name;
-    link.download = "";
-    const item = document.createElement("li");
-    item.append(link);
-    element("written").append(item);
+    const href = `/file?name=${encodeURIComponent(name)}`;
+    element("written").append(build("li", {}, build("a", { href, textContent: name, download: "" })));
   }
 }
 
