@@ -194,6 +194,29 @@ def test_a_file_that_was_moved_may_come_back(tmp_path):
     assert seen(again) == [1]
 
 
+def test_a_kill_between_a_first_checkpoint_and_its_end_loses_nothing(tmp_path):
+    states, file = States(tmp_path, 1), tmp_path / "file"
+    run_round(states)
+    snapshot = states.snapshot(file)
+    file.write_bytes(snapshot["folder"].tobytes())
+    abandon(states)  # before `settle`
+    assert swept(tmp_path) == [states.folder]
+    again = States(tmp_path, 1)
+    again.restore(snapshot)
+    assert seen(again) == [1]
+
+
+def test_an_interruption_between_a_first_checkpoint_and_its_end_loses_nothing(tmp_path):
+    states, file = States(tmp_path, 1), tmp_path / "file"
+    run_round(states)
+    snapshot = states.snapshot(file)
+    file.write_bytes(snapshot["folder"].tobytes())
+    states.close(keep=True)
+    again = States(tmp_path, 1)
+    again.restore(snapshot)
+    assert seen(again) == [1]
+
+
 def test_states_that_no_file_speaks_of_are_swept(tmp_path):
     first, second = States(tmp_path, 1), States(tmp_path, 1)
     run_round(first)

@@ -34,6 +34,7 @@ from percdl.exceptions import CheckpointWarning, InvalidParameterError
 from percdl.parameters import Amount, Count, Nonnegative
 from percdl.runtimes.protocol import Place
 from percdl.signals import AnyCohort, ShardedCohort
+from percdl.signals.files import sweep_parts
 from percdl.signals.headers import Strict
 from percdl.transforms import Transform
 
@@ -171,6 +172,8 @@ def fit_with_checkpoints(
     the fit is done or another fit has written its checkpoint to the same path. A checkpoint that
     cannot be written gives a `CheckpointWarning`, and the fit continues.
     """
+    if path is not None:
+        sweep_parts(Path(path).parent)  # of a checkpoint that a kill has cut off
     cohort = prepare(model, cohort, runtime)
     identity = identify(cohort)
     moment, failed = None, []

@@ -14,6 +14,7 @@ import re
 import shutil
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -25,8 +26,9 @@ from percdl.signals import files
 Arrays = dict[str, np.ndarray]
 _NAME = "state-"
 _WHOLE_NAME = re.compile(rf"{_NAME}[0-9a-f]{{8}}-[0-9a-f]{{32}}")
-# File of the state of a partition, and the one that names the checkpoint of the states.
-FILE, _MARK = "{:06d}.state", "checkpoint"
+# File of the state of a partition, and the one that names the checkpoint of the states. Before the
+# checkpoint is written, another file names it: a kill may follow before the fit can note the end.
+FILE, _MARK, _NEXT = "{:06d}.state", "checkpoint", "next-checkpoint"
 
 
 class States:
@@ -35,12 +37,11 @@ class States:
     def __init__(self, parent: Path, n_partitions: int):
         parent.mkdir(parents=True, exist_ok=True)
         # Delete the folders of fits that were killed before their first checkpoint.
-        files.sweep(_siblings(parent), lambda folder: (folder / _MARK).exists())
+        files.sweep(_siblings(parent), lambda f: (f / _MARK).exists() or _is_named(f, _NEXT))
         made = files.make_held(lambda: parent / f"{_NAME}{files.unique()}", files.make_private)
         self.folder, self._held, self.n_partitions = *made, n_partitions
         # The last round, that of the last snapshot, and of the last one that a checkpoint names.
         self._round = self._snapshot = self._settled = 0
-        self._reader: Path | None = None
         self._folder_of(1).mkdir(exist_ok=True)
 
     def before(self, partition: int) -> Path | None:
@@ -63,12 +64,14 @@ class States:
         The states are flushed to disk. They are kept until the next snapshot. The states that the
         present checkpoint refers to are kept until `settle` is called.
         """
-        earlier, self._snapshot, self._reader = self._snapshot, self._round, reader.absolute()
+        earlier, self._snapshot = self._snapshot, self._round
         self._drop(earlier)
         for i in range(self.n_partitions):
             with self._path(self._round, i).open("r+b") as file:  # for writing, as Windows needs
                 files.flush_file(file)
         files.flush_entries(self._folder_of(self._round))
+        if _reader_of(self.folder, _MARK) != reader.absolute():
+            files.replace_file(self.folder / _NEXT, os.fsencode(reader.absolute()))
         name = np.frombuffer(self.folder.name.encode(), np.uint8)
         return {"folder": name, "round": np.array([self._round])}
 
@@ -76,8 +79,7 @@ class States:
         """Delete earlier snapshots: the checkpoint of the last one is written."""
         earlier, self._settled = self._settled, self._snapshot
         self._drop(earlier)
-        if self._reader is not None and _checkpoint_of(self.folder) != self._reader:
-            files.replace_file(self.folder / _MARK, os.fsencode(self._reader))
+        self._confirm()
 
     def restore(self, arrays: Arrays) -> None:
         """Go back to the snapshot of a checkpoint."""
@@ -104,6 +106,7 @@ class States:
             ) from error
         self.close()
         self.folder, self._held = folder, held
+        self._confirm()  # a kill may have come before
         self._round = self._snapshot = self._settled = index
         for other in folder.glob("round-*"):  # of rounds that were broken off
             self._drop(int(other.name.removeprefix("round-")))
@@ -115,10 +118,15 @@ class States:
 
     def close(self, keep: bool = False) -> None:
         """Delete all files; with ``keep``, except those that a checkpoint refers to."""
-        if not (keep and self._settled):
+        if not (keep and self._snapshot):
             shutil.rmtree(self.folder, ignore_errors=True)
         files.release(self._held)
         self._held = None
+
+    def _confirm(self) -> None:
+        """Note that the checkpoint that was to be written is there."""
+        with suppress(FileNotFoundError):
+            (self.folder / _NEXT).replace(self.folder / _MARK)
 
     def _drop(self, index: int) -> None:
         """Delete the files of a round, unless a snapshot refers to it."""
@@ -176,13 +184,19 @@ def _siblings(parent: Path) -> Iterator[Path]:
     return parent.glob(f"{_NAME}{files.machine()}-*")
 
 
-def _checkpoint_of(folder: Path) -> Path | None:
-    mark = folder / _MARK
-    return Path(os.fsdecode(mark.read_bytes())) if mark.is_file() else None
+def _reader_of(folder: Path, mark: str) -> Path | None:
+    """Return the checkpoint that a file in the folder names, if there is one."""
+    path = folder / mark
+    return Path(os.fsdecode(path.read_bytes())) if path.is_file() else None
+
+
+def _is_named(folder: Path, mark: str, if_gone: bool = False) -> bool:
+    """Return whether that checkpoint holds the name of the folder; ``if_gone`` if it is gone."""
+    if (reader := _reader_of(folder, mark)) is None:
+        return False
+    return os.fsencode(folder.name) in reader.read_bytes() if reader.is_file() else if_gone
 
 
 def _is_needed(folder: Path) -> bool:
     """Return whether a checkpoint holds the name of the folder, or is not where it was written."""
-    if (reader := _checkpoint_of(folder)) is None:
-        return False
-    return not reader.is_file() or os.fsencode(folder.name) in reader.read_bytes()
+    return _is_named(folder, _MARK, if_gone=True) or _is_named(folder, _NEXT)
