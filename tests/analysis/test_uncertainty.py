@@ -133,7 +133,9 @@ def test_personal_errors_are_those_of_one_system_of_all_unknowns(model, cohort):
         local = linearize(model, cohort, k, centred=False)
         joint = Joint(model, cohort, k, local)
         covariance = joint.covariance(joint.norm)
-        for s, *found in local.personal(*local.common()):
+        common = local.common()
+        for i, person in enumerate(local.people):
+            s, found = person.index, local.of_person(i, *common)
             by_atom, by_params, warp = tangents(model, s, k)
             moves = np.zeros((2, LENGTH, len(covariance)))
             moves[0, :, :LENGTH], moves[:, :, joint.own(s)] = by_atom, [by_params, warp]

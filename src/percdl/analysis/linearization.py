@@ -339,13 +339,6 @@ class Linearization:
             moved += _by_sample(spread, self.atom.shape)
         return onset * np.outer(slope, slope) + _second_order(_bend(self.atom), moved)
 
-    def personal(
-        self, common: np.ndarray, misfit: np.ndarray
-    ) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-        """Yield subjects, and the covariances of their personal atoms (n, n) and warps (w, w)."""
-        for i, person in enumerate(self.people):
-            yield person.index, *self.of_person(i, common, misfit)
-
     def of_person(
         self, i: int, common: np.ndarray, misfit: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:

@@ -99,8 +99,11 @@ class Uncertainty:
     def _personal(self) -> Iterator[tuple[int, tuple[int, int], np.ndarray]]:
         """Yield the covariances of personal atoms (0) and warps (1), with subject and atom."""
         for k, atom in enumerate(self.linear):
-            for s, *pair in atom.personal(self.atom_covariance[k], self.misfit[k]):
-                yield from ((i, (s, k), covariance) for i, covariance in enumerate(pair))
+            for at, person in enumerate(atom.people):
+                pair = atom.of_person(at, self.atom_covariance[k], self.misfit[k])
+                yield from (
+                    (i, (person.index, k), covariance) for i, covariance in enumerate(pair)
+                )
 
     def warp_covariances(self) -> Iterator[tuple[int, int, Float[np.ndarray, "CL CL"]]]:
         """Yield the covariance of each warp, in squared samples, after its subject and atom."""

@@ -19,7 +19,6 @@ from percdl.transforms.base import (
     Atom,
     Atoms,
     ChannelTransform,
-    LinearTransform,
     Params,
     Transform,
     WarpTransform,
@@ -162,7 +161,9 @@ class Compose(Transform):
             return super().normal_equations(params, atom, moment, weight)
         mixing = self._mixing(params, atom.shape[1])
         met = jnp.einsum("slp,spn->sln", moment, mixing)
-        warp, own = self._warp(params)
+        part: Any = self.warp_part(*atom.shape)
+        warp, at = part or (Identity(), slice(0))
+        own = params[:, at]
         extra = () if variance is None else (variance,)
         if coupling == "none":
             return warp.normal_equations(own, atom, met, weight, *extra)
@@ -257,13 +258,6 @@ class Compose(Transform):
             if isinstance(stage, ChannelTransform):
                 mixing = stage.mixing(own, n_channels) @ mixing
         return mixing
-
-    def _warp(self, params: Params) -> tuple[LinearTransform, Array]:
-        """Return the stage that warps time and its parameters, or an identity stage."""
-        for stage, own in self._pairs(params):
-            if isinstance(stage, WarpTransform):
-                return stage, own
-        return Identity(), params[..., :0]
 
     def _find(self, kind: type, atom_length: int, n_channels: int):
         """Return the first stage of a type and the slice of its parameters, or None."""
