@@ -159,7 +159,7 @@ def check_parameters(owner: Any) -> None:
 
 def checked(owner: Any) -> Any:
     """Return a dataclass; raise `ValueError` if a field is not of its type."""
-    kinds = get_type_hints(type(owner), include_extras=True)
+    kinds = _hints(type(owner))
     for name, value in vars(owner).items():
         if not _is_allowed(kinds[name], value):
             raise ValueError(f"`{type(owner).__name__}({name}={value!r})` is of a wrong type")
@@ -181,6 +181,11 @@ def documented(cls: Cls, more: str = "") -> Cls:
     end = first.start() if first else len(text)
     cls.__doc__ = f"{text[:end].rstrip()}\n\n{sections}\n\n{text[end:]}"
     return cls
+
+
+@cache  # evaluating names of types compiles them, which no file that is read may do
+def _hints(owner: type) -> dict[str, Any]:
+    return get_type_hints(owner, include_extras=True)
 
 
 def _is_allowed(kind: Any, value: Any) -> bool:
