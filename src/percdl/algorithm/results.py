@@ -163,11 +163,12 @@ def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
             "The fit was interrupted with another `chunk_rows`, runtime or kind of device, so its "
             "recordings are in other chunks. Resume it there, or start the fit again."
         )
-    for name, shape in _state_shapes(site).items():
-        if name not in arrays or arrays[name].shape != shape:
+    for name, (kind, shape) in _state_layout(site).items():
+        found = arrays.get(name)
+        if found is None or not np.issubdtype(found.dtype, kind) or found.shape != shape:
             raise ModelFileError(
                 f"The state of the subjects is damaged, or of another fit: `{name}` should be an "
-                f"array of shape {shape}. Start the fit again."
+                f"array of {kind.__name__} numbers and of shape {shape}. Start the fit again."
             )
     for i in range(len(site.chunks)):
         site.coded[i] = _as_coded(_leaves(arrays, f"chunk{i}"))
@@ -178,18 +179,18 @@ def restore_site(site: Site, arrays: Mapping[str, np.ndarray]) -> None:
         )
 
 
-def _state_shapes(site: Site) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the arrays that the settings determine."""
-    settings, shapes = site.settings, {}
+def _state_layout(site: Site) -> dict[str, tuple[type, tuple[int, ...]]]:
+    """Return the kinds of numbers and the shapes of the arrays that the settings determine."""
+    settings, layout = site.settings, {}
     window = settings.atom_length + 2 * settings.margin, settings.n_channels
     for i, chunk in enumerate(site.chunks):
         by_atom = chunk.rows, settings.n_atoms
-        shapes |= {
-            f"chunk{i}/{3 + settings.has_lengths}": (*by_atom, *window),
-            f"people{i}/params": (*by_atom, settings.n_params),
-            f"people{i}/fruitless": by_atom,
+        layout |= {
+            f"chunk{i}/{3 + settings.has_lengths}": (np.floating, (*by_atom, *window)),
+            f"people{i}/params": (np.floating, (*by_atom, settings.n_params)),
+            f"people{i}/fruitless": (np.integer, by_atom),
         }
-    return shapes
+    return layout
 
 
 def check_codes(arrays: Mapping[str, np.ndarray], n_atoms: int) -> None:
