@@ -183,7 +183,7 @@ def documented(cls: Cls, more: str = "") -> Cls:
     return cls
 
 
-@cache  # evaluating names of types compiles them, which no file that is read may do
+@cache  # evaluating annotations compiles code; reading more files should compile nothing
 def _hints(owner: type) -> dict[str, Any]:
     return get_type_hints(owner, include_extras=True)
 

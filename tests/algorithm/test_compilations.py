@@ -9,7 +9,7 @@ from compilations import COMPILED, count_events, count_programs
 
 from percdl import Cohort, Huber
 from percdl.algorithm import local
-from percdl.steps.compilation import Program, _key
+from percdl.steps.compilation import CPU_OPTIONS, Program, _key, forget_programs
 
 FORECAST = {
     "measure_energy", "code", "judge", "accept", "keep", "prepare", "seek", "fit", "add_personal",
@@ -67,6 +67,20 @@ def test_a_fit_runs_the_programs_of_its_forecast(monkeypatch, name, options, arr
     small.make(name, **options).fit(arrays)
     assert used <= expected
     assert {name for name, _ in expected - used} <= {"accept"}
+
+
+def test_optimization_as_users_have_it_changes_no_result(monkeypatch):
+    """All other tests compile without it."""
+    arrays, options = small.spaced_recordings(0), {"dtype": "float64", **SEARCH}
+    plain = small.make("PerCDL", **options).fit(arrays)
+    forget_programs()
+    with monkeypatch.context() as patch:
+        patch.setitem(CPU_OPTIONS, "xla_backend_optimization_level", 2)
+        optimized = small.make("PerCDL", **options).fit(arrays)
+    forget_programs()
+    small.assert_same_table(optimized.events_, plain.events_, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(optimized.dictionary_, plain.dictionary_, atol=1e-9)
+    np.testing.assert_allclose(optimized.params_, plain.params_, atol=1e-6)
 
 
 def people(seed, n, low=97):

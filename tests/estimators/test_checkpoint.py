@@ -11,6 +11,7 @@ from percdl import Identity, L1Coder
 from percdl.estimators import container
 from percdl.estimators.checkpoint import fit_with_checkpoints, read_checkpoint
 from percdl.exceptions import CheckpointWarning, InvalidParameterError, ModelFileError
+from percdl.signals.files import part_of
 
 
 class Interrupted(Exception):
@@ -129,6 +130,14 @@ def test_a_checkpoint_that_cannot_be_written_warns_once(cohort, tmp_path):
         model = fit_with_checkpoints(make("PopCDL"), cohort, tmp_path / "none" / "at")
     assert len(told) == 1
     assert_same_fit(model, make("PopCDL").fit(cohort))
+
+
+def test_an_unfinished_checkpoint_of_a_killed_fit_is_deleted_at_the_start(cohort, tmp_path):
+    path = tmp_path / "at"
+    fit_with_checkpoints(make("PopCDL"), cohort, path)
+    part_of(path).touch()
+    fit_with_checkpoints(make("PopCDL"), cohort, path, resume=read_checkpoint(path))
+    assert [each.name for each in tmp_path.iterdir()] == ["at"]
 
 
 def test_models_and_checkpoints_are_distinguished(cohort, tmp_path):

@@ -217,6 +217,27 @@ def test_an_interruption_between_a_first_checkpoint_and_its_end_loses_nothing(tm
     assert seen(again) == [1]
 
 
+def test_states_whose_checkpoint_was_never_written_go_with_the_fit(tmp_path):
+    states = States(tmp_path, 1)
+    run_round(states)
+    states.snapshot(tmp_path / "file")
+    states.close(keep=True)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_second_checkpoint_that_was_never_written_does_not_replace_the_first(tmp_path):
+    states, first, second = States(tmp_path, 1), tmp_path / "first", tmp_path / "second"
+    run_round(states)
+    snapshot = written(states, first)
+    second.write_bytes(b"of another fit")
+    states.snapshot(second)
+    abandon(states)  # before `second` is written
+    again = States(tmp_path, 1)
+    again.restore(snapshot)
+    abandon(again)
+    assert swept(tmp_path) == [states.folder]
+
+
 def test_states_that_no_file_speaks_of_are_swept(tmp_path):
     first, second = States(tmp_path, 1), States(tmp_path, 1)
     run_round(first)

@@ -17,7 +17,7 @@ import numpy as np
 from percdl import PerCDL, TimeWarp, make_synthetic
 from percdl.transforms import Custom
 
-cohort, found = make_synthetic(16, random_state=0).cohort, []
+cohort, found = make_synthetic(32, random_state=0).cohort, []
 
 
 def with_lapack(phi, a):

@@ -117,7 +117,9 @@ def test_an_event_replaced_by_two_is_moved_once_and_added_once():
         (("A", 1.0, 0.5, "", "kept", np.nan), ("'A'", "1 s", "'kept'", "keep, remove, only")),
         (("A", np.nan, 0.5, "", "keep", np.nan), ("'A'", "onset")),
         (("A", 1.0, 0.0, "", "keep", np.nan), ("'A'", "duration")),
+        (("A", 1.0, np.inf, "", "remove", np.nan), ("'A'", "duration")),
         (("A", 1.0, 0.5, "", "keep", -1.0), ("'A'", "tolerance")),
+        (("A", 1.0, 0.5, "", "keep", np.inf), ("'A'", "tolerance")),
         (("", 1.0, 0.5, "", "keep", np.nan), ("subject", "1 s")),
     ],
 )

@@ -11,6 +11,7 @@ from commands import MODEL, READ, run, write_walks
 
 pytest.importorskip("plotly")
 pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
 
 from percdl.cli.studio_command import make_studio
 from percdl.studio.server import HOST, listen

@@ -20,7 +20,6 @@ from percdl.cli.model_options import (
     ModelOptions,
     check_atom_length,
     check_pattern,
-    declared,
     files_of,
     holds_atoms,
     read_dictionary,
@@ -284,7 +283,7 @@ def find(
     output.event("start", command="find", pattern=pattern, subjects=len(cohort))
     found = percdl.PerCDL(
         transformation=percdl.TimeWarp() if personalize else percdl.Identity(),
-        penalty=declared()["penalty"].read(penalty),
+        penalty=_as_penalty(penalty),
         coder=percdl.L0Coder(signed=signed, stretch=stretch),
         init=_read_pattern(pattern, source, cohort),
         random_state=0,
@@ -306,6 +305,13 @@ def find(
         penalty=found.penalty_,
         explained=explained,
     )
+
+
+def _as_penalty(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text  # the model checks it
 
 
 def _read_pattern(path: Path, source: DataOptions, cohort: percdl.Cohort) -> np.ndarray:

@@ -200,7 +200,7 @@ def files_of(init: str) -> list[Path]:
 
 
 def read_model(name: str) -> Any:
-    """Return the model that --init names, or None if it names something else."""
+    """Return the model in a file, or None if the file is something else."""
     path = Path(name)
     return percdl.load(path) if path.suffix != ".npy" and holds_atoms(path) else None
 

@@ -26,8 +26,9 @@ from percdl.signals import files
 Arrays = dict[str, np.ndarray]
 _NAME = "state-"
 _WHOLE_NAME = re.compile(rf"{_NAME}[0-9a-f]{{8}}-[0-9a-f]{{32}}")
-# File of the state of a partition, and the one that names the checkpoint of the states. Before the
-# checkpoint is written, another file names it: a kill may follow before the fit can note the end.
+# File of the state of a partition, and the one that names the checkpoint of the states. `_NEXT`
+# names one that is about to be written; once it is written, `_NEXT` becomes `_MARK`. After a kill
+# in between, `_NEXT` still says whose states these are.
 FILE, _MARK, _NEXT = "{:06d}.state", "checkpoint", "next-checkpoint"
 
 
@@ -106,7 +107,10 @@ class States:
             ) from error
         self.close()
         self.folder, self._held = folder, held
-        self._confirm()  # a kill may have come before
+        if _is_named(folder, _NEXT):  # a kill came before the fit could note it
+            self._confirm()
+        else:
+            (folder / _NEXT).unlink(missing_ok=True)
         self._round = self._snapshot = self._settled = index
         for other in folder.glob("round-*"):  # of rounds that were broken off
             self._drop(int(other.name.removeprefix("round-")))
@@ -118,8 +122,9 @@ class States:
 
     def close(self, keep: bool = False) -> None:
         """Delete all files; with ``keep``, except those that a checkpoint refers to."""
-        if not (keep and self._snapshot):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # a checkpoint that cannot be read may refer to them
+            if not (keep and _is_needed(self.folder)):
+                shutil.rmtree(self.folder, ignore_errors=True)
         files.release(self._held)
         self._held = None
 

@@ -215,8 +215,14 @@ def _complete(
         "subject": (table["subject"] == "", "there is no subject. Fill it in"),
         "onset": (~np.isfinite(table["onset"]), "the onset must be a time in seconds"),
         "action": (~table["action"].isin(ACTIONS), f"it must be one of {', '.join(ACTIONS)}"),
-        "duration": (table["duration"] <= 0, "the duration must be above 0 s, or n/a"),
-        "tolerance": (table["tolerance"] < 0, "the tolerance must be at least 0 s, or n/a"),
+        "duration": (
+            (table["duration"] <= 0) | np.isinf(table["duration"]),
+            "the duration must be a number of seconds above 0, or n/a",
+        ),
+        "tolerance": (
+            (table["tolerance"] < 0) | np.isinf(table["tolerance"]),
+            "the tolerance must be a number of seconds, at least 0, or n/a",
+        ),
     }
     for name, (wrong, advice) in problems.items():
         for row in np.flatnonzero(wrong)[:1].tolist():

@@ -252,7 +252,7 @@ def side_by_side(function: Callable[[Any], Any], items: Sequence[Any]) -> Iterat
         except BaseException as error:
             done.put((None, error))
 
-    running = [_runners(n_threads).submit(work) for _ in range(n_threads)]
+    running = [_runners().submit(work) for _ in range(n_threads)]
     early = {}
     try:
         for place in range(len(items)):
@@ -288,9 +288,9 @@ def _workers() -> ThreadPoolExecutor:
 
 
 @functools.cache
-def _runners(n_threads: int) -> ThreadPoolExecutor:
-    """Return the threads that run programs side by side."""
-    return ThreadPoolExecutor(n_threads, "percdl-run")
+def _runners() -> ThreadPoolExecutor:
+    """Return the threads that run programs side by side, as many as all callers need at once."""
+    return ThreadPoolExecutor(1024, "percdl-run")
 
 
 @functools.cache
