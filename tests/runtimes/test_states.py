@@ -194,24 +194,16 @@ def test_a_file_that_was_moved_may_come_back(tmp_path):
     assert seen(again) == [1]
 
 
-def test_a_kill_between_a_first_checkpoint_and_its_end_loses_nothing(tmp_path):
+@pytest.mark.parametrize(
+    "end", [abandon, lambda states: states.close(keep=True)], ids=["kill", "interruption"]
+)
+def test_an_end_right_after_a_first_checkpoint_loses_nothing(tmp_path, end):
     states, file = States(tmp_path, 1), tmp_path / "file"
     run_round(states)
     snapshot = states.snapshot(file)
     file.write_bytes(snapshot["folder"].tobytes())
-    abandon(states)  # before `settle`
+    end(states)  # before `settle`
     assert swept(tmp_path) == [states.folder]
-    again = States(tmp_path, 1)
-    again.restore(snapshot)
-    assert seen(again) == [1]
-
-
-def test_an_interruption_between_a_first_checkpoint_and_its_end_loses_nothing(tmp_path):
-    states, file = States(tmp_path, 1), tmp_path / "file"
-    run_round(states)
-    snapshot = states.snapshot(file)
-    file.write_bytes(snapshot["folder"].tobytes())
-    states.close(keep=True)
     again = States(tmp_path, 1)
     again.restore(snapshot)
     assert seen(again) == [1]

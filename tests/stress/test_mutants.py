@@ -11,7 +11,7 @@ SOURCE = (ROOT / "src" / "percdl" / FILE).read_text(encoding="utf-8")
 
 
 def test_mutants_are_noticed_and_what_does_nothing_is_not(tmp_path):
-    drawn = draw_mutants(1, seed=0, files=[FILE])
+    drawn = draw_mutants(2, seed=0, files=[FILE])
     nothing = Mutant(f"src/percdl/{FILE}", "core/NoOp", 0, 1)
     log = tmp_path / "log"
     fates = {f.mutant: f for f in hunt([*drawn, nothing], 1, log, own_tests_only=True)}
@@ -20,7 +20,7 @@ def test_mutants_are_noticed_and_what_does_nothing_is_not(tmp_path):
         assert fates[mutant].how == KILLED
         assert fates[mutant].change.startswith("- ")
         assert "ridge" in fates[mutant].noticed_by
-    assert len(log.read_text(encoding="utf-8").splitlines()) == 2
+    assert len(log.read_text(encoding="utf-8").splitlines()) == 3
     # The project itself is left alone.
     assert (ROOT / "src" / "percdl" / FILE).read_text(encoding="utf-8") == SOURCE
 
