@@ -36,11 +36,14 @@ MANY_SAMPLES = 2**12
 CACHED_SAMPLES = 2**16
 # Chunks with at least this many subjects keep an accelerator busy; each is a separate block.
 LARGE_CHUNK = 2048
+# Beyond this number of rows there are eight buckets per octave instead of two: empty rows then
+# cost more than another program.
+MANY_ROWS = 2**14
 # Subjects that an accelerator searches at once have Jacobians of this number of entries at most.
 SEARCHED_ENTRIES = 2**26
 # Copying pieces to an accelerator in parallel is three times as fast as one large array. Few at a
 # time: each needs memory that the device can read, and to get it takes longer than to copy.
-PIECE_BYTES, PIECES_AT_ONCE = 2**23, 8
+PIECE_BYTES, PIECES_AT_ONCE = 2**23, 16
 
 
 @dataclass(frozen=True)
@@ -132,10 +135,15 @@ def bucket_length(n_times: int) -> int:
 def bucket_rows(count: int, most: int) -> int:
     """Return the padded number of rows: the next bucket, at most ``most``.
 
-    >>> [bucket_rows(n, 2**16) for n in (2, 17, 40, 100)]
-    [16, 32, 48, 128]
+    >>> [bucket_rows(n, 2**16) for n in (2, 17, 40, 100, 21_799)]
+    [16, 32, 48, 128, 22528]
     """
-    rows = -(-bucket_length(min(count, most)) // ALIKE_ROWS) * ALIKE_ROWS
+    rows, step = min(count, most), ALIKE_ROWS
+    if rows > MANY_ROWS:
+        step = 1 << rows.bit_length() - 4
+    else:
+        rows = bucket_length(rows)
+    rows = -(-rows // step) * step
     return rows if rows <= most else most - most % ALIKE_ROWS or most
 
 
@@ -212,12 +220,15 @@ def fill_on_device(
     widths = ((0, chunk.rows - count), (0, chunk.n_times - n_times), (0, 0))
     lengths = np.where(np.arange(chunk.rows) < count, n_times, 0).astype(np.int32)
     n_pieces = max(1, stacked.nbytes // PIECE_BYTES)
-    units = np.broadcast_to(unit, len(cohort))[first : first + count, None, None]
-    pieces = zip(np.array_split(stacked, n_pieces), np.array_split(units, n_pieces), strict=True)
+    # In double precision: single precision may not represent the unit.
+    in_units, units = np.any(unit != 1), np.broadcast_to(unit, len(cohort))[first : first + count]
+    split = (np.array_split(x, n_pieces) for x in (stacked, units[:, None, None]))
     moved: list[jax.Array] = []
-    for piece, own in pieces:
-        moved.append(jax.device_put(np.asarray(_count(piece, own), dtype)))
-        jax.block_until_ready(moved[:-PIECES_AT_ONCE][-1:])
+    for piece, own in zip(*split, strict=True):
+        counted = piece.astype(float) / own if in_units else piece
+        moved.append(jax.device_put(np.asarray(counted, dtype)))
+        if len(moved) > PIECES_AT_ONCE:
+            moved[-PIECES_AT_ONCE - 1].block_until_ready()
     return spread_rows(Signals(_join(moved, widths), jax.device_put(lengths), None))
 
 
@@ -271,13 +282,8 @@ def _copy(cohort: AnyCohort, chunk: Chunk, dtype: str, unit: float | np.ndarray)
     in_units, units = np.any(unit != 1), np.broadcast_to(unit, len(cohort))
     for row, s in enumerate(chunk.subjects.tolist()):
         record = cohort[s].values if arrays is None else arrays[s]
-        values[row, : len(record)] = _count(record, units[s]) if in_units else record
+        values[row, : len(record)] = record.astype(float) / units[s] if in_units else record
     return Signals(values, lengths, None)  # pyright: ignore[reportArgumentType]
-
-
-def _count(values: np.ndarray, unit: Any) -> np.ndarray:
-    """Return samples in a unit, which single precision may not represent."""
-    return values if np.all(unit == 1) else values.astype(float) / unit
 
 
 @dataclass
