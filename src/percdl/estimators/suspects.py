@@ -147,7 +147,7 @@ def find_suspects(
     each recording's energy that is not explained, NaN if unknown; ``fitted`` says whether the
     atoms were learned from these recordings.
     """
-    names = np.asarray(cohort.subjects, object)
+    names = cohort.subjects
     shortest = settings.atom_length + settings.disjoint_coder.gap
     rhythm = measure_rhythm(subject, onset, len(error), shortest)
     wrong_rate = {}
@@ -374,9 +374,7 @@ def _periods(
     from percdl.steps.period import estimate_periods
 
     chosen = [_loudest(cohort, s, int(MOST_INTERVALS * intervals[s])) for s in positions]
-    found = [estimate_periods([x]) for x in chosen]
-    periods, strengths = ([one[i][0] for one in found] for i in (0, 1))
-    return np.array(periods), np.array(strengths)
+    return estimate_periods(chosen, vote=False)
 
 
 def find_rhythm(values: Float[np.ndarray, "n 1"], least_gain: float | None = None) -> float:

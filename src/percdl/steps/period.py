@@ -9,8 +9,9 @@ recordings whose pace changes: both ends are looked at.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -40,6 +41,8 @@ NORMAL_MAD = float(ndtri(0.75))
 # Cycles examined in a recording, candidates for its template, and the share of the usual gain
 # that a match needs.
 MOST_CYCLES, N_TEMPLATES, LEAST_GAIN = 128, 9, 0.25
+# Samples of recordings whose correlations are computed together.
+BATCH_SAMPLES = 2**20
 
 
 class Periods(NamedTuple):
@@ -52,19 +55,19 @@ class Periods(NamedTuple):
     strength: Float[np.ndarray, " S"]
 
 
-def estimate_periods(recordings: Sequence[np.ndarray]) -> Periods:
+def estimate_periods(recordings: Sequence[np.ndarray], vote: bool = True) -> Periods:
     """Return the period of each recording (n_times, n_channels); NaN marks missing samples.
 
-    Cost O(P N log N) per recording.
+    Without a ``vote`` each recording is looked at by itself. Cost O(P N log N) per recording.
     """
-    correlations = [autocorrelate(values) for values in recordings]
+    correlations = _correlate_all(recordings)
     proposals = np.array([_propose(correlation) for correlation in correlations])
-    if np.isnan(proposals).all():
-        return Periods(proposals, np.zeros(len(proposals)))
-    vote = np.nanmedian(proposals)
-    found = []
-    for values, correlation, proposal in zip(recordings, correlations, proposals, strict=True):
-        whole = _of_the_whole(correlation, proposal, vote)
+    usual = proposals
+    if vote and not np.isnan(proposals).all():
+        usual = np.full(len(proposals), np.nanmedian(proposals))
+    found, rows = [], zip(recordings, correlations, proposals, usual, strict=True)
+    for values, correlation, proposal, own in rows:
+        whole = _of_the_whole(correlation, proposal, own)
         found.append(_at_two_paces(values, correlation, whole[0]) or whole)
     periods, strengths = np.array(found, float).T
     return Periods(periods, strengths)
@@ -141,29 +144,58 @@ def drift_share(values: np.ndarray, width: int) -> float:
     return float((uniform_filter1d(x, max(1, width), axis=0) ** 2).sum() / total) if total else 0.0
 
 
-def autocorrelate(values: np.ndarray) -> Float[np.ndarray, " lags"]:
+def _correlate_all(recordings: Sequence[np.ndarray]) -> list[Float[np.ndarray, " lags"]]:
+    """Return `autocorrelate` of each recording, computed together where shapes are equal."""
+    found: list[Any] = [None] * len(recordings)
+    shapes: dict[tuple[int, ...], list[int]] = {}
+    for place, values in enumerate(recordings):
+        shapes.setdefault(values.shape, []).append(place)
+    for shape, places in shapes.items():
+        step = max(1, BATCH_SAMPLES // math.prod(shape))
+        for start in range(0, len(places), step):
+            some = places[start : start + step]
+            together = autocorrelate(np.stack([recordings[place] for place in some]))
+            for place, correlation in zip(some, together, strict=True):
+                found[place] = correlation
+    return found
+
+
+def autocorrelate(values: Float[np.ndarray, "*batch N P"]) -> Float[np.ndarray, "*batch lags"]:
     """Return the correlation of a recording with itself at lags up to half its duration.
 
     Channels are centred and summed. The result is normalized by the energies of the two parts
     that overlap at a lag, so it lies in [-1, 1] and does not depend on units.
     """
     x, observed = _centred(values)
-    n_lags = len(x) // 2 + 1
-    n = fft.next_fast_len(len(x) + n_lags, real=True)
-    x_hat, energy, seen = np.asarray(fft.rfft(np.stack([x, x**2, observed]), n, axis=1))
-    # Sums over time of x[t] x[t + lag], and of the energy of either factor where both are seen.
-    pairs = (x_hat, x_hat), (energy, seen), (seen, energy)
-    spectra = np.stack([(np.conj(a) * b).sum(1) for a, b in pairs])
-    product, *energies = np.asarray(fft.irfft(spectra, n))[:, :n_lags]
+    n_lags = x.shape[-2] // 2 + 1
+    n = fft.next_fast_len(x.shape[-2] + n_lags, real=True)
+
+    def correlate(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.asarray(fft.irfft((np.conj(a) * b).sum(-1), n))[..., :n_lags]
+
+    x_hat = np.asarray(fft.rfft(x, n, axis=-2))
+    product = correlate(x_hat, x_hat)
+    # The energy of either factor of x[t] x[t + lag], summed where both are seen.
+    if observed.all():
+        energy = (x**2).sum(-1)
+        before = np.cumsum(energy, -1)[..., ::-1]
+        after = np.cumsum(energy[..., ::-1], -1)[..., ::-1]
+        energies = before[..., :n_lags], after[..., :n_lags]
+    else:
+        energy, seen = np.asarray(fft.rfft(np.stack([x**2, observed]), n, axis=-2))
+        energies = correlate(energy, seen), correlate(seen, energy)
     norm = np.sqrt(np.clip(energies, 0, None).prod(0))
-    return np.divide(product, norm, out=np.zeros(n_lags), where=norm > 1e-9 * norm.max())
+    counts = norm > 1e-9 * norm.max(-1, keepdims=True)
+    return np.divide(product, norm, out=np.zeros(norm.shape), where=counts)
 
 
 def _centred(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the centred recording, zero at missing samples, and a mask of observed ones."""
     observed = ~np.isnan(values)
-    n_seen = np.maximum(observed.sum(0), 1)
-    mean = np.where(observed, values, 0).sum(0, dtype=float) / n_seen
+    if observed.all():
+        return values - values.mean(-2, dtype=float, keepdims=True), observed
+    n_seen = np.maximum(observed.sum(-2, keepdims=True), 1)
+    mean = np.where(observed, values, 0).sum(-2, dtype=float, keepdims=True) / n_seen
     return np.where(observed, values - mean, 0), observed
 
 
