@@ -60,9 +60,11 @@ class Pinned:
     def __init__(self, cohort: AnyCohort, chunks: Sequence[Chunk], settings: Settings):
         found = cohort.corrections
         self._chunks, self._lengths = chunks, cohort.lengths
-        self._own = {s: found[name] for s, name in enumerate(cohort.subjects) if name in found}
-        corrected = self._own.keys()
-        self.chunks = {i for i, c in enumerate(chunks) if not corrected.isdisjoint(c.subjects)}
+        names = cohort.subjects if found else ()
+        self._own = {s: found[name] for s, name in enumerate(names) if name in found}
+        corrected = np.zeros(len(cohort), bool)
+        corrected[[*self._own]] = True
+        self.chunks = {i for i, chunk in enumerate(chunks) if corrected[chunk.subjects].any()}
         sizes = settings.n_atoms, settings.atom_length
         self._rules = Rules(settings.disjoint_coder, *sizes, cohort.sfreq)
         for s, own in self._own.items():

@@ -96,15 +96,18 @@ def collect_results(
     tables = []
     for block in blocks:
         for index, found in zip(block.chunks, block.split(block.params), strict=True):
-            subjects = chunks[index].subjects
-            params[subjects] = np.asarray(found)[: len(subjects)]
-            counts[subjects] = np.asarray(coded[index].statistics.count)[: len(subjects)]
-            error[subjects] = _unexplained(coded[index], settings)[: len(subjects)]
-            events = coded[index].events
-            events = events._replace(length=_lengths(events, settings))
-            own = [np.asarray(column)[: len(subjects)] for column in events]
-            rows, slots = np.nonzero(own[2])
-            tables.append((subjects[rows], *(column[rows, slots] for column in own)))
+            subjects, code = chunks[index].subjects, coded[index]
+            code: Any = code._replace(statistics=code.statistics.count, overlap=None)  # pyright: ignore
+            # A device sends all arrays before the first is waited for.
+            found, code = jax.device_get((found, code))
+            params[subjects] = found[: len(subjects)]
+            counts[subjects] = code.statistics[: len(subjects)]
+            error[subjects] = _unexplained(code, settings)[: len(subjects)]
+            events = code.events._replace(length=_lengths(code.events, settings))
+            own = [column[: len(subjects)] for column in events]
+            taken = own[2] != 0
+            rows = np.repeat(subjects, taken.sum(1))
+            tables.append((rows, *(column[taken] for column in own)))
     columns = [np.concatenate(column) for column in zip(*tables, strict=True)]
     subject, onset, *_ = columns
     # Rows are nearly in order, so a stable sort of one key is fast.

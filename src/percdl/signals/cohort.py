@@ -168,7 +168,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         """Visit of each recording, in order."""
         return tuple(recording.visit for recording in self)
 
-    @property
+    @cached_property
     def corrections(self) -> dict[str, tuple[Correction, ...]]:
         """Corrections of each subject that has some."""
         return {str(r.subject): r.corrections for r in self._recordings if r.corrections}

@@ -88,27 +88,27 @@ class Measured(Recordings):
         """Take over measures from a device that holds the recordings."""
         vars(self)["measures"] = measures
 
-    @property
+    @cached_property
     def power(self) -> Float[np.ndarray, " S"]:
         """Mean square of each recording."""
         return self.measures.power
 
-    @property
+    @cached_property
     def n_masks(self) -> int:
         """Number of masks needed: 0, one for all channels, or one per channel."""
         return int(self.measures.masks.max())
 
-    @property
+    @cached_property
     def empty(self) -> tuple[str, ...]:
         """Subjects without an observed sample."""
         return self._name(self.measures.is_empty)
 
-    @property
+    @cached_property
     def constant(self) -> Bool[np.ndarray, "S P"]:
         """Whether each channel of each recording has the same value at several samples."""
         return self.measures.is_dead
 
-    @property
+    @cached_property
     def flat(self) -> tuple[str, ...]:
         """Subjects with constant channels only."""
         return self._name(np.asarray(self.measures.is_constant.all(1)))
@@ -118,12 +118,17 @@ class Measured(Recordings):
 
         Constant channels do not count.
         """
+        mean, deviation = self._levels
+        return self._name(mean > most * deviation)
+
+    @cached_property
+    def _levels(self) -> tuple[Float[np.ndarray, " S"], Float[np.ndarray, " S"]]:
+        """The largest mean of a channel and the largest standard deviation, per recording."""
         with np.errstate(invalid="ignore", over="ignore"):
             mean = self.measures.total / self.measures.count
             variance = np.maximum(self.measures.square / self.measures.count - mean**2, 0)
-        largest = np.sqrt(np.nan_to_num(variance).max(1))
         mean[self.measures.is_constant] = 0
-        return self._name(np.abs(mean).max(1) > most * largest)
+        return np.abs(mean).max(1), np.sqrt(np.nan_to_num(variance).max(1))
 
     def _name(self, which: Bool[np.ndarray, " S"]) -> tuple[str, ...]:
         return tuple(self.subjects[i] for i in np.flatnonzero(which))
