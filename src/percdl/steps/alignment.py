@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from percdl.steps.compilation import is_on_cpu
 from percdl.transforms.base import divide
 
 # The alignment moves through the atom at 0 to 3 times the normal speed, in half samples; in whole
@@ -39,9 +40,9 @@ def align(
     price = SPEED_COST * energy[:, None] * (jnp.arange(n_steps) / refinement - 1) ** 2
     n_knots = fine.shape[0]
     power = fine**2 if trust.shape[2] > 1 else jnp.sum(fine**2, axis=1, keepdims=True)
-    # trust (segment - fine)^2 up to a constant, at all samples and knots.
-    cost = jnp.einsum("blq,kq->blk", trust, power)
-    cost = cost - 2 * jnp.einsum("blp,kp->blk", trust * segment, fine)
+    # trust (segment - fine)^2 up to a constant, at all samples and knots, as a single product.
+    of_segment = jnp.concatenate([trust, -2 * trust * segment], axis=2)
+    cost = jnp.einsum("blp,kp->blk", of_segment, jnp.concatenate([power, fine], axis=1))
 
     def advance(before, sample):
         reach, speed = before + price[:, :1], jnp.zeros(before.shape, jnp.int8)
@@ -53,14 +54,16 @@ def align(
         return reach + cost[:, sample], speed
 
     start = jnp.full((moment.shape[0], n_knots), jnp.inf, moment.dtype).at[:, 0].set(0)
-    _, speeds = jax.lax.scan(advance, start, jnp.arange(1, length))
+    # In one turn of a loop an accelerator would write little, and wait between the turns.
+    unroll = 1 if is_on_cpu() else 8
+    _, speeds = jax.lax.scan(advance, start, jnp.arange(1, length), unroll=unroll)
 
     def retreat(knot, speed):
         before = knot - jnp.squeeze(jnp.take_along_axis(speed, knot[:, None], axis=1), 1)
         return before, before
 
     last = jnp.full(moment.shape[0], n_knots - 1, jnp.int32)
-    _, path = jax.lax.scan(retreat, last, speeds, reverse=True)
+    _, path = jax.lax.scan(retreat, last, speeds, reverse=True, unroll=unroll)
     path = jnp.concatenate([path.T, last[:, None]], axis=1)
     return path.astype(moment.dtype) / refinement
 
