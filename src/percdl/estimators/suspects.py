@@ -351,7 +351,8 @@ def measure_rhythm(
     interval[some] = (np.sort(first + gaps) - first)[middle[some]]
     mean = np.bincount(owner, gaps, n_subjects) / np.maximum(n_gaps, 1)
     close = np.bincount(owner, gaps <= shortest + SLACK, n_subjects)
-    differs = np.abs(gaps - interval[owner]) > np.maximum(SLACK, DIFFERENT * interval)[owner]
+    usual = np.repeat(interval, n_gaps)
+    differs = np.abs(gaps - usual) > np.maximum(SLACK, DIFFERENT * usual)
     irregular = some & (np.bincount(owner, differs, n_subjects) >= IRREGULAR * n_gaps)
     back_to_back = (n_gaps >= FEWEST_GAPS) & (close >= THROUGHOUT * n_gaps)
     return Rhythm(n_gaps, interval, mean, back_to_back, irregular)

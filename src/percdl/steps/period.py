@@ -61,13 +61,14 @@ def estimate_periods(recordings: Sequence[np.ndarray], vote: bool = True) -> Per
     Without a ``vote`` each recording is looked at by itself. Cost O(P N log N) per recording.
     """
     correlations = _correlate_all(recordings)
-    proposals = np.array([_propose(correlation) for correlation in correlations])
+    peaks = [*map(find_lags, correlations)]
+    proposals = np.array([*map(_propose, correlations, peaks)])
     usual = proposals
     if vote and not np.isnan(proposals).all():
         usual = np.full(len(proposals), np.nanmedian(proposals))
-    found, rows = [], zip(recordings, correlations, proposals, usual, strict=True)
-    for values, correlation, proposal, own in rows:
-        whole = _of_the_whole(correlation, proposal, own)
+    found, rows = [], zip(recordings, correlations, peaks, proposals, usual, strict=True)
+    for values, correlation, lags, proposal, own in rows:
+        whole = _of_the_whole(correlation, lags, proposal, own)
         found.append(_at_two_paces(values, correlation, whole[0]) or whole)
     periods, strengths = np.array(found, float).T
     return Periods(periods, strengths)
@@ -199,9 +200,8 @@ def _centred(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.where(observed, values - mean, 0), observed
 
 
-def _propose(correlation: np.ndarray) -> float:
+def _propose(correlation: np.ndarray, peaks: np.ndarray) -> float:
     """Return the first high peak after lag zero, or NaN."""
-    peaks = find_lags(correlation)
     peaks = peaks[correlation[peaks] >= HIGH * correlation[peaks].max(initial=0)]
     return float(peaks[0]) if len(peaks) else np.nan
 
@@ -212,7 +212,9 @@ def find_lags(correlation: np.ndarray, crossed: bool = True) -> np.ndarray:
     return peaks[np.logical_or.accumulate(correlation <= 0)[peaks]] if crossed else peaks
 
 
-def _of_the_whole(correlation: np.ndarray, proposal: float, vote: float) -> tuple[float, float]:
+def _of_the_whole(
+    correlation: np.ndarray, peaks: np.ndarray, proposal: float, vote: float
+) -> tuple[float, float]:
     """Return the period of a whole recording, and its strength.
 
     The highest peak within reach of the vote; or one as high at a half or a third of it; or the
@@ -226,7 +228,6 @@ def _of_the_whole(correlation: np.ndarray, proposal: float, vote: float) -> tupl
         multiples = best * np.arange(2, 4)
         if not (np.abs(multiples / proposal - 1) <= NEAR).any():
             return proposal, float(correlation[int(proposal)])
-    peaks = find_lags(correlation)
     for part in (3, 2):
         close = peaks[np.abs(peaks * part - best) <= NEAR * best]
         least = max(CLEAR, AS_HIGH * height)

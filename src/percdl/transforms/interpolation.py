@@ -93,25 +93,20 @@ def normal_equations(
     length = position.shape[1]
     start, weights, _ = stencil(position, length, kind)
     width = weights.shape[-1]
-    pairs = [(i, j) for i in range(width) for j in range(i, width)]
-    products = [weight * weights[..., i] * weights[..., j] for i, j in pairs]
-    shares = weights[..., :, None] * moment[..., None, :]
-    columns = jnp.concatenate(
-        [jnp.stack(products, -1), shares.reshape(*position.shape, -1)], axis=-1
-    )
-    by_interval = _add_by_interval(columns, start, length - 1)
+    sides = jnp.concatenate([weight[..., None] * weights, moment], axis=-1)
+    # Without the barrier a compiler would compute them again for each of their products.
+    weights, sides = jax.lax.optimization_barrier((weights, sides))
+    columns = (weights[..., :, None] * sides[..., None, :]).reshape(*position.shape, -1)
+    by_interval = _add_by_interval(columns, start, length - 1).reshape(length - 1, width, -1)
     # On the atom with its two ghost samples, interval i uses the samples from i + first on.
     first = 1 + _offsets(width)[0]
     near = first + np.arange(length - 1)[:, None] + np.arange(width)
-    which = np.zeros((width, width), int)
-    for index, (i, j) in enumerate(pairs):
-        which[i, j] = which[j, i] = index
     gram = jnp.zeros((length + 2, length + 2), position.dtype)
-    gram = gram.at[near[:, :, None], near[:, None, :]].add(by_interval[:, which])
-    shared = by_interval[:, len(pairs) :].reshape(length - 1, width, -1)
-    right = jnp.zeros((length + 2, shared.shape[-1]), position.dtype).at[near].add(shared)
+    gram = gram.at[near[:, :, None], near[:, None, :]].add(by_interval[..., :width])
+    shared = jnp.zeros((length + 2, moment.shape[-1]), position.dtype)
+    shared = shared.at[near].add(by_interval[..., width:])
     ghosts = _extend(jnp.eye(length, dtype=position.dtype))
-    return ghosts.T @ gram @ ghosts, ghosts.T @ right
+    return ghosts.T @ gram @ ghosts, ghosts.T @ shared
 
 
 def _add_by_interval(columns: Float[Array, "S L q"], start: Int[Array, "S L"], n_intervals: int):
