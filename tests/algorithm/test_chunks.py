@@ -12,6 +12,7 @@ from percdl.algorithm.chunks import (
     ALIKE_ROWS,
     CHUNK_ROWS,
     CPU_SHAPE,
+    LARGE_CHUNK,
     MANY_ROWS,
     MANY_SAMPLES,
     SEARCHED_ENTRIES,
@@ -160,6 +161,16 @@ def test_every_chunk_is_in_one_block(lengths, shape):
         assert block.counts == members
         assert sum(members) <= block.rows
         assert sum(members) <= shape.block_rows
+
+
+@given(st.integers(LARGE_CHUNK, 3 * 10**5), st.integers(1, 12))
+def test_large_chunks_stay_on_an_accelerator_as_they_are(count, n_channels):
+    """However many there are, and with few empty rows."""
+    shape = accelerator_shape(1)
+    chunks = plan_chunks(np.full(count, 1000), n_channels, shape)
+    for block in plan_blocks(chunks, shape.block_rows):
+        assert block.chunk_rows == [block.rows]
+    assert sum(chunk.rows for chunk in chunks) <= (1.125 if count > MANY_ROWS else 1.5) * count
 
 
 def test_blocks_gather_and_split():

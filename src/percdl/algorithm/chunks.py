@@ -70,8 +70,8 @@ class Shape:
         if self.is_exact:
             return [self.rows]
         most = max(1, min(self.rows, self.samples // row_samples))
-        if not self.is_cpu:
-            return [bucket_rows(count, most)]
+        if not self.is_cpu:  # all chunks about equally full
+            return [bucket_rows(-(-count // -(-count // most)), most)]
         cached = max(CACHED_SAMPLES // row_samples, ALIKE_ROWS)
         sizes = [rows for rows in CHUNK_ROWS if rows <= min(most, cached)]
         if row_samples <= MANY_SAMPLES:  # only sizes whose rows are computed alike, if there are
@@ -357,8 +357,9 @@ def plan_blocks(chunks: Sequence[Chunk], most_rows: int, n_at_once: int = 1) -> 
     blocks = []
     for own in filter(None, packed):
         rows, members = [chunks[i].rows for i in own], [counts[i] for i in own]
-        total = max(sum(members), rows[0] if len(own) == 1 else 0)
-        size = most_rows if most_rows < LARGE_CHUNK else bucket_rows(total, most_rows)
+        size = most_rows
+        if most_rows >= LARGE_CHUNK:  # a block of one chunk stays on the device as it is
+            size = rows[0] if len(own) == 1 else bucket_rows(sum(members), most_rows)
         blocks.append(Block(own, rows, members, size))
     return blocks
 
