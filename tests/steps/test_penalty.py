@@ -134,6 +134,20 @@ def test_what_no_code_explains_is_noise(n_weights):
     assert_allclose(found, np.mean(np.square(medians)) / 0.6744897501960817**2)
 
 
+def test_a_channel_that_nobody_has_is_no_noise():
+    some = signals(0.1)
+    seen = np.zeros((*some.values.shape[:2], 2))
+    seen[..., 0] = 1
+    alone, beside = (
+        noise_variance(Signals(x, some.lengths, mask), atoms, RULES)
+        for x, mask, atoms in [
+            (some.values, seen[..., :1], ATOMS),
+            (some.values * seen, seen, np.repeat(ATOMS, 2, axis=2)),
+        ]
+    )
+    assert_allclose(beside, alone, rtol=1e-5)
+
+
 def test_cycles_of_either_sign_are_explained_by_their_common_shape():
     """Two cycles are enough to have one; a cycle alone is compared with the atom."""
     rng = np.random.default_rng(2)

@@ -44,7 +44,7 @@ def noise_variance(
 
     The recordings are coded with zero penalty, and each person's segments are compared with their
     mean, because differences between people are not noise. The median magnitude is robust to
-    places where no atom fits. Returns the mean over channels.
+    places where no atom fits. Returns the mean over the channels that are observed.
     """
     length = dictionary.shape[1]
     events, values = _code_at_no_price(signals, dictionary, rules)
@@ -67,7 +67,8 @@ def noise_variance(
     seen = np.arange(rest.shape[1]) < np.asarray(signals.lengths)[:, None]
     seen = seen[..., None] if signals.observed is None else np.asarray(signals.observed) > 0
     seen = np.broadcast_to(seen, rest.shape)
-    deviation = [np.median(np.abs(rest[..., p][seen[..., p]])) for p in range(rest.shape[2])]
+    observed = [np.abs(rest[..., p][seen[..., p]]) for p in range(rest.shape[2])]
+    deviation = [np.median(one) for one in observed if one.size]
     return float(np.mean(np.square(deviation)) / NORMAL_MAD**2)
 
 
