@@ -172,7 +172,8 @@ class Columns:
             others = [name for name in others if name not in clocks]
             warnings.warn(
                 f"Column {clocks[0]!r} counts time or samples, so it is not read as a channel. "
-                f"Pass time={clocks[0]!r} to check the clock, or name the channels to read.",
+                f"Pass time={clocks[0]!r} (in the shell, --time) to check the clock, or name the "
+                "channels to read.",
                 ClockColumnWarning,
                 stacklevel=2,
             )
