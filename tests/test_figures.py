@@ -72,6 +72,14 @@ SENTENCES = {
             ("ludb", f"ludb, not chosen on: {wave} onset", -1) for wave in ("QRS", "P")
         ],
     },
+    "docs/choosing.md": {
+        "sensitivity, automatic / by hand | {} / {} | {} / {} |": [
+            ("automatic", f"{data}: sensitivity", place)
+            for data in ("gait", "ECG")
+            for place in (1, 2)
+        ],
+        "false positives per cycle | {} / {} |": [README[7], README[5]],
+    },
     "docs/deviation.md": {
         "is {} for the index and {} for the parameters of all layers": [
             ("deviation_space", "rank correlation", place) for place in (0, -1)
@@ -110,6 +118,15 @@ SENTENCES = {
         },
     },
     "docs/uncertainty.md": {
+        **{
+            f"| {cohort} | {n} | {{}} | {{}} | {{}} | {{}} |": [
+                ("bands", f"{cohort}, S = {n}: {atoms}, {kind}", 0)
+                for atoms in ("common", "personal")
+                for kind in ("pointwise", "simultaneous")
+            ]
+            for cohort in ("noise", "cycle jitter", "own shape", "AR(1) noise")
+            for n in (30, 100)
+        },
         "common atoms {} (+- {}), personal atoms {} (+- {}, above its limit of 0.97), "
         "warps {} (+- {}).": [
             ("uncertainty", f"nominal 95% bands of {name} cover", place)
