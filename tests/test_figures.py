@@ -193,6 +193,15 @@ def test_the_figures_of_a_sentence_are_those_of_the_last_run(page, sentence):
     assert [*found.groups()] == expected
 
 
+def test_limits_of_bands_that_hold_are_counted():
+    held = [check["holds"] for check in RESULTS["bands"]["checks"]]
+    for page, words in {
+        "intended_use.md": f"{sum(held)} of {len(held)} limits on their coverage hold",
+        "uncertainty.md": f"Of the {len(held)} limits, {sum(held)} hold",
+    }.items():
+        assert words in (ROOT / "docs" / page).read_text(encoding="utf-8")
+
+
 def test_the_table_of_the_readme_is_that_of_the_last_run_and_names_limits_that_are_missed():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     table = readme.partition("## Results")[2].partition("\n\\*")[0]
