@@ -357,6 +357,12 @@ def test_clocks_and_counters_are_not_channels(write, name, cells):
     assert (cohort.channels, cohort[0].values.ravel().tolist()) == (("x",), [9, 3, 6])
 
 
+def test_a_column_that_is_named_in_part_is_suggested(write):
+    folder = write(A="PPG (a.u.);temp\n1,5;2\n1,6;2\n")
+    with pytest.raises(UnreadableFileError, match=r"mean 'PPG \(a.u.\)'\?.*skip_lines=\.$"):
+        read(folder, channels=["ppg"], delimiter=";", decimal=",")
+
+
 def test_signals_may_be_named_like_clocks(write):
     assert read(write(A="t,x\n3,1\n1,2\n2,3\n"), channels=None).channels == ("t", "x")
     assert read(write(A="t\n1\n2\n3\n"), channels=None).channels == ("t",)

@@ -86,10 +86,11 @@ def read_text_table(
             "different names."
         )
     if missing := [name for name in needed if name not in names]:
-        hint = find_layout(path, missing, layout).delimiter or "..."
+        other = find_layout(path, missing, layout).delimiter or "..."
+        advice = f"; if another sign separates cells, pass delimiter={other!r}"
         raise UnreadableFileError(
             f"{missing_column(place, missing[0], names)} If lines come before the header, pass "
-            f"skip_lines=; if another sign separates cells, pass delimiter={hint!r}."
+            f"skip_lines={advice if other != mark else ''}."
         )
     _check_rows(path, lines, first, len(names), mark)
     kept = [i for i, name in enumerate(names) if not needed or name in needed]

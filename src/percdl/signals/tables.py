@@ -211,7 +211,8 @@ def channel_map(channels: Channels) -> dict[str, str] | None:
 def missing_column(place: str, name: str, columns: Iterable[object], what: str = "column") -> str:
     """Return the message for a column (or signal) that does not exist, with similar names."""
     known = [str(column) for column in columns]
-    near = get_close_matches(name, known, n=3)
+    inside = [column for column in known if name.lower() in column.lower()]
+    near = get_close_matches(name, known, n=3) or inside[:3]
     hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else "Check its name."
     return f"{place}: no {what} {name!r}, only {abbreviate(map(repr, known), shown=20)}. {hint}"
 
