@@ -13,7 +13,8 @@ import typer
 from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
 from percdl.cli.model_options import declared
 from percdl.cli.options import OpenPage, argument, check_table, option, types_of
-from percdl.cli.output import fail, require_packages
+from percdl.cli.output import fail
+from percdl.signals.extras import require
 
 if TYPE_CHECKING:
     from percdl.studio.server import Studio
@@ -37,14 +38,13 @@ def studio(
     are read and written. Every command that succeeds in the studio is added to percdl-studio.sh in
     the folder. Ctrl-C ends it.
     """
-    packages = ("starlette", "uvicorn", "jinja2", "plotly", "matplotlib")
-    require_packages(packages, "studio", "the studio is a web application")
-    from percdl.studio.server import listen
-
     if not place.exists():
         fail(f"there is no {place}. Name a folder of recordings, or a model.")
     folder = (place if place.is_dir() else place.parent).resolve()
-    server, address = listen(make_studio(folder), port, host)
+    made = make_studio(folder)
+    from percdl.studio.server import listen
+
+    server, address = listen(made, port, host)
     page = address if place.is_dir() else f"{address}&{urlencode({'model': place.name})}"
     os.chdir(folder)  # names of files are relative to it, as in the commands
     typer.echo(f"PerCDL studio of {folder}:\n{page}\nCtrl-C ends it.")
@@ -55,6 +55,8 @@ def studio(
 
 def make_studio(folder: Path) -> Studio:
     """Return the studio of a folder, which reads recordings as the command line does."""
+    for package in ("starlette", "uvicorn", "jinja2", "plotly", "matplotlib"):
+        require(package, "The studio", "studio")
     from percdl.studio.project import Project, Shell
     from percdl.studio.server import Studio
 
