@@ -8,6 +8,8 @@ const FAST = "#D55E00";
 const SLOW = "#0072B2";
 const NAMED = "#E69F00"; // behind what the sentences name
 const FLAGGED = "#B2182B"; // no colour of an atom
+const LETTER = 7; // mean width of a letter in pixels
+const FOR_TITLE = 0.6; // share of a chart's height that the title of an axis may take
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const paper = window.matchMedia("print");
@@ -115,7 +117,8 @@ function plot(place, traces, layout = {}, config = {}) {
     hoverlabel: { bgcolor: ground, font: { color: text } },
     dragmode: touch.matches ? false : "zoom",
   };
-  return Plotly.react(place, traces, { ...base, ...layout }, {
+  const fitted = broken(layout, layout.height ?? place.clientHeight);
+  return Plotly.react(place, traces, { ...base, ...fitted }, {
     displaylogo: false,
     responsive: true,
     displayModeBar: touch.matches ? false : "hover",
@@ -123,6 +126,21 @@ function plot(place, traces, layout = {}, config = {}) {
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
     ...config,
   });
+}
+
+// Long titles of vertical axes in two lines, where a chart is not tall enough for one.
+function broken(layout, height) {
+  const fit = ([name, own]) => {
+    const [low, high] = own?.domain ?? [0, 1];
+    const text = (name.startsWith("yaxis") && own.title.text) || "";
+    if (LETTER * text.length <= FOR_TITLE * height * (high - low)) return [name, own];
+    const off = (i) => Math.abs(i - text.length / 2);
+    const spaces = Array.from(text.matchAll(/ /g), ({ index }) => index);
+    const at = spaces.reduce((best, i) => (off(i) < off(best) ? i : best), spaces[0] ?? text.length);
+    const lines = `${text.slice(0, at)}<br>${text.slice(at + 1)}`;
+    return [name, { ...own, title: { ...own.title, text: at < text.length ? lines : text } }];
+  };
+  return Object.fromEntries(Object.entries(layout).map(fit));
 }
 
 // A band between two curves: an invisible line, and one filled down to it.

@@ -45,7 +45,7 @@ function weights(visits) {
 function weightAxes() {
   const atom = axis(signalLabel(view.channel));
   if (!report.visits) return { yaxis: atom };
-  const share = axis("", { domain: [0, 0.13], range: [0, 100], tickvals: [0, 50], ticktext: ["0", "50%"] });
+  const share = axis("", { domain: [0, 0.13], range: [0, 100], tickvals: [50], ticktext: ["50%"] });
   return { yaxis: { ...atom, domain: [0.2, 1] }, yaxis2: { ...share, anchor: "x" } };
 }
 
