@@ -117,6 +117,7 @@ def test_on_paper_a_person_is_first_described_in_words(chromium, person_page, sc
     assert len(sentences) > 1
     assert text.index(sentences[0]) < text.index("Pictures") < text.index("Numbers")
     assert [one for one in numbers if one not in text] == []
+    assert len(re.findall(rb"/Type\s*/Page\b", printed)) == 1
     paint = re.search(r"([\d.]+ [\d.]+ [\d.]+) rg\n", drawing_of(objects_of(printed)))
     assert paint[1] == "1 1 1"  # the page is drawn first
     page.emulate_media(media="print")  # A4 between its margins is as wide as the window
@@ -124,6 +125,16 @@ def test_on_paper_a_person_is_first_described_in_words(chromium, person_page, sc
         "parts => parts.map((part) => part.getBoundingClientRect().right)"
     )
     assert max(ends) <= 703
+    page.close()
+
+
+def test_on_a_phone_no_column_of_a_person_is_cut(chromium, person_page):
+    page = chromium.new_page(**WINDOWS["phone"])
+    page.goto(person_page.as_uri())
+    ends = page.locator("th, td").evaluate_all(
+        "parts => parts.map((part) => part.getBoundingClientRect().right)"
+    )
+    assert max(ends) <= 390
     page.close()
 
 

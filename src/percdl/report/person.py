@@ -75,7 +75,7 @@ def write_person(
         group=recordings.groups[s],
         norm=people.norm,
         sentences=words.describe(s),
-        intervals=[text for text, _ in words.intervals(s)],
+        intervals=[text for text, unusual in words.intervals(s) if not unusual],  # others are said
         doubts=people.suspects.loc[people.suspects["subject"] == subject, "message"],
         numbers=tabulate_person(people, words, s),
         pictures=[(as_data_uri(image), alt) for image, alt in draw_person(people, words, s)],
