@@ -18,7 +18,8 @@ function speedAxis(sides) {
   const reached = sides.flatMap(({ speeds }) => (speeds ? Object.values(speeds).flat() : []));
   const [low, high] = [Math.min(0.8, ...reached), Math.max(1.25, ...reached)];
   const range = [Math.max(low, SPEEDS[0]), Math.min(high, SPEEDS[1])].map(Math.log10);
-  return axis("local speed (ratio)", { type: "log", range, tickvals: [0.25, 0.33, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3, 4] });
+  const tickvals = high > 4 * low ? [0.25, 0.5, 1, 2, 4] : [0.33, 0.5, 0.67, 0.8, 1, 1.25, 1.5, 2, 3];
+  return axis("local speed (ratio)", { type: "log", range, tickvals });
 }
 
 // Bands lie under both curves; they are shown and hidden with their curve.

@@ -143,7 +143,7 @@ const refit = guarded(async () => {
 function showCorrections(n) {
   report.n_corrections = n;
   element("corrected").textContent = n
-    ? `${n} correction${n === 1 ? "" : "s"} in ${report.corrections}. Exports and a new fit obey them. Undo works until this tab is closed.`
+    ? `${n} correction${n === 1 ? "" : "s"} in ${report.corrections}. Exports and a new fit obey them; curves and numbers on this page are still those of the fit. Undo works until this tab is closed.`
     : "No corrections yet. Select events in a recording to remove, move or add some.";
   element("refit").disabled = !n;
 }
