@@ -517,7 +517,8 @@ def test_names_with_markup_are_shown_as_text(visit, model60, cohort60, tmp_path)
             "id => document.getElementById('who').textContent === id", arg=name
         )
     assert set(groups) <= set(seen.page.inner_text("#group-atoms").splitlines())
-    assert "<i>gyro</i> (<sub>s</sub>)" in seen.page.inner_text("#overview-atom")
+    drawn = seen.page.inner_text("#overview-atom").replace(" ", "")  # or a new line
+    assert "<i>gyro</i>(<sub>s</sub>)" in drawn
     # The buttons of Plotly's tool bars are links in its older versions.
     links = "section a:not(.modebar-btn)"
     ours = "h1, p, #introduction > a[href^='#subject=']"
@@ -549,6 +550,33 @@ def test_dark_light_and_paper(visit, report60):
     assert not seen.page.is_visible("nav")
     assert len(seen.page.pdf()) > 10_000
     seen.keep("report_paper", full_page=True)
+
+
+def test_charts_fit_on_paper(visit, report60):
+    seen = visit(report60, viewport={"width": 1280, "height": 900}, color_scheme="dark")
+    seen.page.emulate_media(media="print")
+    wait_for_ink(seen, "< 60")  # drawn for paper
+    beyond = """([...parts]) => parts.filter((part) => {
+        const card = part.closest(".card").getBoundingClientRect();
+        return part.getBoundingClientRect().right > Math.min(card.right, 703);
+    }).map((part) => part.closest(".chart").id)"""  # A4 between its margins has 703 pixels
+    charts = seen.page.locator(".main-svg:first-child")
+    assert charts.count() > 5
+    assert charts.evaluate_all(beyond) == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_titles_of_axes_are_not_cut(visit, report60, width):
+    seen = visit(report60, viewport={"width": width, "height": 900})
+    seen.page.wait_for_function("() => !document.querySelector('[data-stale]')")
+    cut = """([...titles]) => titles.filter((title) => {
+        const { height, top, bottom } = title.getBoundingClientRect();
+        const chart = title.closest(".chart").getBoundingClientRect();
+        return height && (top < chart.top || bottom > chart.bottom);
+    }).map((title) => title.textContent)"""
+    titles = seen.page.locator(".chart text[class^='y'][class$='title']")
+    assert titles.count() > 5
+    assert titles.evaluate_all(cut) == []
 
 
 def wait_for_ink(seen, bound):

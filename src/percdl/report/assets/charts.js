@@ -65,6 +65,7 @@ function axis(title, options = {}) {
 // points of far charts are not rendered: thousands cost time in every frame, even out of sight.
 const onScreen = new Set();
 const waiting = new Map();
+const onPaper = new Set();
 const PAUSE = 400;
 const LEAST_SEEN = 0.2; // share of a chart that makes it one on the screen
 
@@ -117,8 +118,12 @@ function plot(place, traces, layout = {}, config = {}) {
     hoverlabel: { bgcolor: ground, font: { color: text } },
     dragmode: touch.matches ? false : "zoom",
   };
-  const fitted = broken(layout, layout.height ?? place.clientHeight);
-  return Plotly.react(place, traces, { ...base, ...fitted }, {
+  // The library notices a new size of the window, but not of the sheet, which would cut the charts.
+  const isNewSize = paper.matches || onPaper.has(place);
+  onPaper[paper.matches ? "add" : "delete"](place);
+  const size = isNewSize && place.clientWidth ? { width: place.clientWidth, height: place.clientHeight } : {};
+  const height = layout.height ?? size.height ?? place._fullLayout?.height ?? place.clientHeight;
+  const drawn = Plotly.react(place, traces, { ...base, ...size, ...broken(layout, height) }, {
     displaylogo: false,
     responsive: true,
     displayModeBar: touch.matches ? false : "hover",
@@ -126,6 +131,8 @@ function plot(place, traces, layout = {}, config = {}) {
     modeBarButtons: [["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d"]],
     ...config,
   });
+  for (const side of Object.keys(size)) if (!(side in layout)) delete place.layout[side]; // else it stays
+  return drawn;
 }
 
 // Long titles of vertical axes in two lines, where a chart is not tall enough for one.
@@ -133,7 +140,8 @@ function broken(layout, height) {
   const fit = ([name, own]) => {
     const [low, high] = own?.domain ?? [0, 1];
     const text = (name.startsWith("yaxis") && own.title.text) || "";
-    if (LETTER * text.length <= FOR_TITLE * height * (high - low)) return [name, own];
+    const seen = text.replace(/&\w+;/g, "-"); // `plain` escapes letters
+    if (LETTER * seen.length <= FOR_TITLE * height * (high - low)) return [name, own];
     const off = (i) => Math.abs(i - text.length / 2);
     const spaces = Array.from(text.matchAll(/ /g), ({ index }) => index);
     const at = spaces.reduce((best, i) => (off(i) < off(best) ? i : best), spaces[0] ?? text.length);
