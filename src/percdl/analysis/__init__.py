@@ -20,12 +20,7 @@ from percdl.analysis.reliability import (
     measure_changes,
     measure_reliability,
 )
-from percdl.analysis.rhythm import (
-    atom_prevalence,
-    judge_events,
-    measure_regularity,
-    sort_cycles,
-)
+from percdl.analysis.rhythm import atom_prevalence, judge_events, measure_regularity, sort_cycles
 from percdl.analysis.segmentation import (
     Segmentation,
     relative_amplitude,
@@ -37,40 +32,12 @@ from percdl.analysis.uncertainty import Uncertainty, estimate_uncertainty
 from percdl.signals.reconstruction import normalized_reconstruction_error
 
 __all__ = [
-    "AtomLength",
-    "Bootstrap",
-    "Cluster",
-    "Comparison",
-    "CovariateTest",
-    "Deviation",
-    "Effects",
-    "ParameterComparison",
-    "Regression",
-    "Segmentation",
-    "Selection",
-    "Uncertainty",
-    "atom_prevalence",
-    "average_persons",
-    "bootstrap_atoms",
-    "compare_distances",
-    "compare_groups",
-    "compare_parameters",
-    "describe_recordings",
-    "estimate_uncertainty",
-    "feature_auc",
-    "judge_events",
-    "measure_changes",
-    "measure_deviation",
-    "measure_regularity",
-    "measure_reliability",
-    "normalized_reconstruction_error",
-    "regress",
-    "relative_amplitude",
-    "score_events",
-    "select",
-    "sensitivity_at",
-    "separate_effects",
-    "sort_cycles",
-    "suggest_atom_length",
-    "trace_trade_off",
-]
+    "AtomLength", "Bootstrap", "Cluster", "Comparison", "CovariateTest", "Deviation", "Effects",
+    "ParameterComparison", "Regression", "Segmentation", "Selection", "Uncertainty",
+    "atom_prevalence", "average_persons", "bootstrap_atoms", "compare_distances", "compare_groups",
+    "compare_parameters", "describe_recordings", "estimate_uncertainty", "feature_auc",
+    "judge_events", "measure_changes", "measure_deviation", "measure_regularity",
+    "measure_reliability", "normalized_reconstruction_error", "regress", "relative_amplitude",
+    "score_events", "select", "sensitivity_at", "separate_effects", "sort_cycles",
+    "suggest_atom_length", "trace_trade_off",
+]  # fmt: skip

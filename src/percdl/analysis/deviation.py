@@ -12,13 +12,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import stdtrit
 from threadpoolctl import threadpool_limits
 
-from percdl.analysis.checks import (
-    Fitted,
-    Labels,
-    as_personalization,
-    check_lengths,
-    name_each,
-)
+from percdl.analysis.checks import Fitted, Labels, as_personalization, check_lengths, name_each
 from percdl.analysis.effects import log_speed
 from percdl.analysis.groups import average_persons
 from percdl.analysis.uncertainty import Uncertainty

@@ -11,16 +11,7 @@ from percdl.datasets.scoring import (
 from percdl.datasets.synthetic import SyntheticCohort, make_handwriting, make_synthetic
 
 __all__ = [
-    "PTBXL",
-    "GaitData",
-    "SyntheticCohort",
-    "atom_distance",
-    "load_gait",
-    "load_ptbxl",
-    "load_ptbxl_balanced",
-    "make_handwriting",
-    "make_synthetic",
-    "match_atoms",
-    "onset_accuracy",
+    "PTBXL", "GaitData", "SyntheticCohort", "atom_distance", "load_gait", "load_ptbxl",
+    "load_ptbxl_balanced", "make_handwriting", "make_synthetic", "match_atoms", "onset_accuracy",
     "personal_atom_distance",
-]
+]  # fmt: skip

@@ -57,10 +57,7 @@ def shared_folder() -> Path | None:
 
 
 def find_dataset(
-    name: str,
-    find: Finder,
-    data_home: str | os.PathLike[str] | None,
-    source: Source | None,
+    name: str, find: Finder, data_home: str | os.PathLike[str] | None, source: Source | None
 ) -> Path:
     """Return the folder of a dataset: named, in PERCDL_DATA, shared, cached, or fetched now."""
     named = data_home or os.environ.get(ENVIRONMENT_VARIABLE)

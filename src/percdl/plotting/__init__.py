@@ -28,24 +28,9 @@ from percdl.plotting.recordings import (
 )
 
 __all__ = [
-    "plot_activations",
-    "plot_atom_band",
-    "plot_atom_length",
-    "plot_atoms",
-    "plot_changes",
-    "plot_cycles",
-    "plot_deviation_profile",
-    "plot_deviation_ranking",
-    "plot_embedding",
-    "plot_group_comparison",
-    "plot_history",
-    "plot_kinds_path",
-    "plot_landmarks",
-    "plot_marks",
-    "plot_personal_atoms",
-    "plot_reconstruction",
-    "plot_score",
-    "plot_selection",
-    "plot_speed",
+    "plot_activations", "plot_atom_band", "plot_atom_length", "plot_atoms", "plot_changes",
+    "plot_cycles", "plot_deviation_profile", "plot_deviation_ranking", "plot_embedding",
+    "plot_group_comparison", "plot_history", "plot_kinds_path", "plot_landmarks", "plot_marks",
+    "plot_personal_atoms", "plot_reconstruction", "plot_score", "plot_selection", "plot_speed",
     "plot_warps",
-]
+]  # fmt: skip

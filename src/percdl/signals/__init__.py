@@ -14,20 +14,8 @@ from percdl.signals.recording import Recording
 from percdl.signals.shards import ShardedCohort, write_shards
 
 __all__ = [
-    "AnyCohort",
-    "Cohort",
-    "Recording",
-    "ShardedCohort",
-    "as_any_cohort",
-    "as_cohort",
-    "average_segments",
-    "events_to_annotations",
-    "events_to_bids",
-    "events_to_csv",
-    "events_to_wfdb",
-    "find_corrections",
-    "read_annotations",
-    "read_corrections",
-    "write_corrections",
-    "write_shards",
-]
+    "AnyCohort", "Cohort", "Recording", "ShardedCohort", "as_any_cohort", "as_cohort",
+    "average_segments", "events_to_annotations", "events_to_bids", "events_to_csv",
+    "events_to_wfdb", "find_corrections", "read_annotations", "read_corrections",
+    "write_corrections", "write_shards",
+]  # fmt: skip

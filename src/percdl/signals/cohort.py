@@ -290,10 +290,7 @@ class Cohort(FromFiles, Interop, Preprocessing, Measured, Sequence[Recording]):
         return self[np.delete(np.arange(len(self)), dropped)]
 
     def split(
-        self,
-        test_size: float = 0.3,
-        stratify_by_group: bool = True,
-        random_state: Seed = None,
+        self, test_size: float = 0.3, stratify_by_group: bool = True, random_state: Seed = None
     ) -> tuple["Cohort", "Cohort"]:
         """Draw a training and a test cohort; both keep the order of the recordings.
 

@@ -187,10 +187,7 @@ def _bandpass(
 
 
 def _filter_runs(
-    channel: Float[np.ndarray, " n_times"],
-    sections: np.ndarray,
-    recording: Recording,
-    name: str,
+    channel: Float[np.ndarray, " n_times"], sections: np.ndarray, recording: Recording, name: str
 ) -> Float[np.ndarray, " n_times"]:
     """Filter each run of observed samples separately."""
     from scipy.signal import sosfiltfilt

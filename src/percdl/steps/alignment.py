@@ -23,9 +23,7 @@ SPEED_COST = 1e-3
 
 
 def align(
-    atom: Float[Array, "L P"],
-    moment: Float[Array, "B L P"],
-    weight: Float[Array, "B L Q"],
+    atom: Float[Array, "L P"], moment: Float[Array, "B L P"], weight: Float[Array, "B L Q"]
 ) -> Float[Array, "B L"]:
     """Return, per subject, the increasing path through the atom closest to its mean segment.
 

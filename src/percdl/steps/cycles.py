@@ -23,13 +23,7 @@ from jaxtyping import Array, Float, Int
 from percdl.signals.reconstruction import make_basis
 from percdl.steps.baseline import solve_baselines
 from percdl.steps.compilation import program
-from percdl.steps.ipu import (
-    DAMPING_DOWN,
-    DAMPING_RANGE,
-    DAMPING_START,
-    DAMPING_UP,
-    solve_positive,
-)
+from percdl.steps.ipu import DAMPING_DOWN, DAMPING_RANGE, DAMPING_START, DAMPING_UP, solve_positive
 from percdl.steps.prior import GUESS_WEIGHT, sine_table
 from percdl.steps.types import Signals, pick
 from percdl.transforms import interpolation as interp

@@ -14,10 +14,7 @@ DAMPING = 1e-2
 
 
 def update_population(
-    moment: np.ndarray,
-    weight: np.ndarray,
-    dictionary: np.ndarray,
-    moves: np.ndarray | None = None,
+    moment: np.ndarray, weight: np.ndarray, dictionary: np.ndarray, moves: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """CDU: return the atoms (K, L, P) that fit best, ``phi_k = m_k / w_k``, and their moves.
 

@@ -44,9 +44,7 @@ def overlap_statistics(
 
 
 def overlapping_statistics(
-    signals: Signals,
-    activations: Float[Array, "S K V"],
-    atoms: Float[Array, "S_or_1 K L P"],
+    signals: Signals, activations: Float[Array, "S K V"], atoms: Float[Array, "S_or_1 K L P"]
 ) -> Statistics:
     """Return statistics that bound the squared error from above, with equality at ``atoms``.
 

@@ -16,19 +16,7 @@ from percdl.transforms.shift import Shift
 from percdl.transforms.time_warp import TimeWarp
 
 __all__ = [
-    "ChannelTransform",
-    "ClosedFormTransform",
-    "Compose",
-    "Custom",
-    "Free",
-    "Gain",
-    "Identity",
-    "LinearTransform",
-    "Modulation",
-    "Rotation",
-    "Shift",
-    "TimeWarp",
-    "Transform",
-    "WarpTransform",
+    "ChannelTransform", "ClosedFormTransform", "Compose", "Custom", "Free", "Gain", "Identity",
+    "LinearTransform", "Modulation", "Rotation", "Shift", "TimeWarp", "Transform", "WarpTransform",
     "require",
-]
+]  # fmt: skip

@@ -15,14 +15,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from percdl.exceptions import InvalidParameterError
-from percdl.transforms.base import (
-    Atom,
-    Atoms,
-    ChannelTransform,
-    Params,
-    Transform,
-    WarpTransform,
-)
+from percdl.transforms.base import Atom, Atoms, ChannelTransform, Params, Transform, WarpTransform
 from percdl.transforms.channels import Gain, Rotation
 from percdl.transforms.extremes import Identity
 from percdl.transforms.shift import Shift

@@ -42,9 +42,7 @@ def read(
     """
     if kind == "paper":
         weights, slopes = jax.jvp(
-            partial(_paper_operator, length=atom.shape[0]),
-            (position,),
-            (jnp.ones_like(position),),
+            partial(_paper_operator, length=atom.shape[0]), (position,), (jnp.ones_like(position),)
         )
         return weights @ atom, slopes @ atom
     start, weights, slopes = stencil(position, atom.shape[0], kind)

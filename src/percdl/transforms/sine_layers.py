@@ -18,9 +18,7 @@ from jaxtyping import Array, Float, Int
 from percdl.transforms.base import Turn
 
 
-def sincospi(
-    x: Float[Array, "*shape"],
-) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+def sincospi(x: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """Return ``sin(pi x)`` and ``cos(pi x)``.
 
     There are two reasons not to call ``jnp.sin(jnp.pi * x)``. ``sin(pi w)`` is exactly zero for
