@@ -23,33 +23,19 @@ class InvalidRecordingError(PerCDLError, ValueError):
 
 
 class UnreadableFileError(PerCDLError, ValueError):
-    """Raised when the content of a file of recordings is invalid.
-
-    Examples are a missing column, a row with too few cells, text instead of a number, a gap
-    of the clock and a truncated file. The message names the file and the line or record. No
-    recording is loaded.
-    """
+    """Raised when the content of a file of recordings is invalid; names the file and the line."""
 
 
 class MissingPackageError(PerCDLError, ImportError):
-    """Raised when a file format, a dataset or a metric needs a package that is not installed.
-
-    The message says what to install.
-    """
+    """Raised when an optional package is needed and not installed; says what to install."""
 
 
 class InvalidParameterError(PerCDLError, ValueError):
-    """Raised when an argument has an invalid value.
-
-    The message names the argument, the value passed and the values allowed.
-    """
+    """Raised when an argument has an invalid value; names it, the value and the values allowed."""
 
 
 class NumericalError(PerCDLError, ArithmeticError):
-    """Raised when numbers in a fit are not finite.
-
-    The message names the half-step. Nothing is returned.
-    """
+    """Raised when numbers in a fit are not finite; names the half-step. Nothing is returned."""
 
 
 class ModelFileError(PerCDLError, ValueError):
@@ -61,10 +47,7 @@ class ModelFileError(PerCDLError, ValueError):
 
 
 class FederationError(PerCDLError, RuntimeError):
-    """Raised when a federated run cannot continue, or a site refuses to take part.
-
-    The message names the site, what was asked or answered, and what to do.
-    """
+    """Raised when a federated run cannot continue, or a site refuses; says why and what to do."""
 
 
 class DatasetError(PerCDLError, OSError):
@@ -87,39 +70,23 @@ class ClockUnitWarning(UserWarning):
 
 
 class ClockColumnWarning(UserWarning):
-    """Issued when a column that counts time or samples is not read as a channel.
-
-    It has a name such as ``time`` or ``index`` and increases by equal steps.
-    """
+    """Issued when a column that counts time or samples, by its name, is not read as a channel."""
 
 
 class TransposedArrayWarning(UserWarning):
-    """Issued when recordings have many channels and fewer samples than channels.
-
-    The arrays may be transposed: time comes first.
-    """
+    """Issued when recordings have fewer samples than channels: arrays may be transposed."""
 
 
 class MixedColumnWarning(UserWarning):
-    """Issued when a column of metadata that has mostly numbers is read as text.
-
-    A report then sorts its people by text, not by number.
-    """
+    """Issued when a column of metadata that has mostly numbers is read as text."""
 
 
 class MissingEventsWarning(UserWarning):
-    """Issued when a segmentation is scored on subjects without events.
-
-    Their cycles count as missed.
-    """
+    """Issued when subjects without events are scored: their cycles count as missed."""
 
 
 class NoActivationWarning(UserWarning):
-    """Issued when an atom has no activation in a subject's recording.
-
-    The subject's parameters for that atom are then NaN. A lower penalty gives more
-    activations.
-    """
+    """Issued when an atom has no activation in a recording: its parameters are NaN there."""
 
 
 class AlikeAtomsWarning(UserWarning):
@@ -146,25 +113,15 @@ class SingleSubjectWarning(UserWarning):
 
 
 class CheckpointWarning(UserWarning):
-    """Issued when the checkpoint of a fit cannot be written.
-
-    The fit continues, but it can only be resumed from an earlier checkpoint, if any.
-    """
+    """Issued when a checkpoint cannot be written: the fit goes on, but cannot be resumed there."""
 
 
 class UnclearPeriodWarning(UserWarning):
-    """Issued when an atom length is estimated from recordings that are hardly periodic.
-
-    If patterns occur at irregular times, the period does not determine their length.
-    """
+    """Issued when an atom length is estimated from recordings that are hardly periodic."""
 
 
 class ProcessingWarning(UserWarning):
-    """Issued when recordings were processed differently from those of the fit.
-
-    For example, a model was fitted on raw recordings and is applied to z-scored ones:
-    amplitudes and shapes are not comparable.
-    """
+    """Issued when recordings were not processed like those of the fit, e.g. not z-scored."""
 
 
 class OffsetWarning(UserWarning):

@@ -18,11 +18,7 @@ N_WORDS = 4
 
 
 def as_generator(random_state: Seed) -> np.random.Generator:
-    """Return a generator that can spawn others.
-
-    >>> int(as_generator(0).integers(100)), int(as_generator(np.int64(0)).integers(100))
-    (85, 85)
-    """
+    """Return a generator that can spawn others."""
     if isinstance(random_state, np.random.RandomState):
         words = random_state.randint(2**32, size=N_WORDS, dtype=np.uint32)
         return np.random.default_rng(words)
@@ -30,11 +26,7 @@ def as_generator(random_state: Seed) -> np.random.Generator:
 
 
 def as_random_state(random_state: Seed) -> np.random.RandomState:
-    """Return a generator of the older kind, which scikit-learn draws from.
-
-    >>> as_random_state(0).randint(100), as_random_state(np.random.RandomState(0)).randint(100)
-    (44, 44)
-    """
+    """Return a generator of the older kind, which scikit-learn draws from."""
     from sklearn.utils import check_random_state
 
     if isinstance(random_state, np.random.Generator):

@@ -226,10 +226,7 @@ def require_packages(packages: tuple[str, ...], extra: str, why: str) -> None:
 
 @contextmanager
 def interruptible(output: Output, n_rounds: int, advise: Callable[[], str]) -> Iterator[Report]:
-    """Yield a function to call after each round: it shows the round, and raises after Ctrl-C.
-
-    The exception holds the advice.
-    """
+    """Yield a function that shows each round and raises after Ctrl-C, with the advice."""
     with output.rounds(n_rounds) as show, noticing_ctrl_c(output, "after this round") as pressed:
 
         def report(phase: str, index: int, objective: float) -> None:

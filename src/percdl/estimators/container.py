@@ -43,10 +43,7 @@ Arrays = dict[str, np.ndarray]
 
 
 def write(path: Any, kind: str, content: dict[str, Any], arrays: Arrays) -> None:
-    """Write content (JSON) and arrays; an existing file is replaced atomically.
-
-    Only this account can read files of a federation.
-    """
+    """Write content (JSON) and arrays, atomically; files of a federation for this account only."""
     text = json.dumps(content)
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     metadata = {
@@ -75,10 +72,7 @@ def _in_order(file: bytes) -> bytes:
 
 
 def read(path: Any, kind: str) -> tuple[dict[str, Any], Arrays]:
-    """Return content and arrays of an undamaged file of this kind, or raise.
-
-    A checksum detects damage, not forgery, so the caller must check the content.
-    """
+    """Return content and arrays; a checksum detects damage, not forgery: check the content."""
     with _opened(path, kind) as file:
         metadata = file.metadata() or {}
         _check(path, kind, metadata)

@@ -116,11 +116,7 @@ class Motif:
 
 @dataclass_transform()
 def estimator(cls: Cls) -> Cls:
-    """Make a class with declared hyper-parameters an estimator.
-
-    Its constructor stores them, its docstring lists them, and names of version 0.1 are refused
-    with the new ones.
-    """
+    """Make a class an estimator: constructor and docstring from the declared hyper-parameters."""
     made = documented(dataclass(eq=False, repr=False)(cls), ATTRIBUTES)
     store: Callable[..., None] = made.__init__
 

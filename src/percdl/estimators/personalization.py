@@ -170,10 +170,7 @@ def _read_inverse(psi: Float[np.ndarray, "n L"]) -> Float[np.ndarray, "n L"]:
 
 
 def in_batches(program: Callable[..., Any], *people: np.ndarray) -> np.ndarray:
-    """Run a program on arrays (S, ...), some subjects at a time; return its results (S, ...).
-
-    A batch is always of the same size, so the program is compiled once for any number of people.
-    """
+    """Run a program on people, some at a time; batches have one size, so it is compiled once."""
     results = []
     for start in range(0, max(1, len(people[0])), BATCH):
         some = [values[start : start + BATCH] for values in people]

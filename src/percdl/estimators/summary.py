@@ -106,11 +106,7 @@ class Summary:
 
 
 def summarize(model: Described, X: Any = None, *, quick: bool = False) -> Summary:
-    """Summarize a fitted model; see `PerCDL.summary`.
-
-    ``quick`` leaves out errors and the quality of cycles, which need another pass over the
-    recordings.
-    """
+    """Summarize a fitted model (`PerCDL.summary`); ``quick`` makes no pass over the recordings."""
     found, cohort = model._described(X, needed=False)
     judged, chosen = None if quick else cohort, describe_choices(model)
     which, also = ("", "") if model.recordings_ is not None else ("recordings", ", recordings")

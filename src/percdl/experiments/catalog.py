@@ -54,11 +54,7 @@ CATALOG = tuple(Entry(label, **about) for label, about in tomllib.loads(_LABELS)
 
 
 def find(label: str) -> Entry:
-    """Return the entry of a label; the error for an unknown one lists all labels.
-
-    >>> find("fig:conv").name
-    'fig_conv'
-    """
+    """Return the entry of a label; the error for an unknown one lists all labels."""
     entries = {entry.label: entry for entry in CATALOG}
     wanted = ALIASES.get(label, label)
     if wanted in entries:

@@ -70,11 +70,7 @@ def errors_of_fits(models: Mapping[str, BaseCDL], cohort: Cohort) -> dict[str, f
 
 
 def unit(curves: Float[np.ndarray, "... L"]) -> Float[np.ndarray, "... L"]:
-    """Return curves at unit norm; a zero curve stays zero.
-
-    >>> unit(np.array([3.0, 4.0]))
-    array([0.6, 0.8])
-    """
+    """Return curves at unit norm; a zero curve stays zero."""
     norms = np.linalg.norm(curves, axis=-1, keepdims=True)
     return curves / np.where(norms > 0, norms, 1)
 
@@ -110,11 +106,7 @@ def confidence(rows: pd.DataFrame, by: list[str], value: str) -> pd.DataFrame:
 
 
 def loglog_slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Return the exponent of the power law fitted to the points; NaN for a single point.
-
-    >>> round(loglog_slope([1, 4, 16], [1, 0.5, 0.25]), 3)
-    -0.5
-    """
+    """Return the exponent of the power law fitted to the points; NaN for a single point."""
     return float(np.polyfit(np.log(x), np.log(y), 1)[0]) if len(x) > 1 else float("nan")
 
 

@@ -34,10 +34,7 @@ def make_authority(folder: Path) -> None:
 
 
 def make_server_certificate(hosts: Sequence[str], folder: Path) -> None:
-    """Write ``server.key`` and ``server.crt`` for some hosts, signed by ``ca.key`` there.
-
-    ``localhost`` is always included: health checks and a reverse proxy use it.
-    """
+    """Write ``server.key`` and ``server.crt`` for hosts and localhost, signed by ``ca.key``."""
     refuse_existing(folder / "server.key", folder / "server.crt")
     names = [_host(name) for name in dict.fromkeys([*hosts, "localhost", "127.0.0.1"])]
     _certify_server(folder, x509.SubjectAlternativeName(names))

@@ -141,10 +141,7 @@ def find_corrections(
 def corrections_of(
     durations: Mapping[str, float], corrections: pd.DataFrame, names: Sequence[str]
 ) -> dict[str, tuple[Correction, ...]]:
-    """Return the corrections of each subject that has some; raise if one is impossible.
-
-    ``durations`` holds the subjects and the lengths of their recordings in seconds.
-    """
+    """Return the corrections by subject; ``durations`` are those of all subjects, in seconds."""
     table = _complete(corrections)
     if unknown := [name for name in table["subject"].unique() if name not in durations]:
         raise InvalidParameterError(

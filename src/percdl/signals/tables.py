@@ -49,10 +49,7 @@ _CLOCK_NAMES = {
 
 @contextmanager
 def reading(name: object, error: type[PerCDLError] = UnreadableFileError) -> Iterator[None]:
-    """Name the file in every error about its content; readers raise many types for damage.
-
-    A file of recordings that does not exist is a `FileNotFoundError`.
-    """
+    """Name the file in every error of a reader; `FileNotFoundError` if it does not exist."""
     try:
         yield
     except PerCDLError as problem:
@@ -322,11 +319,7 @@ def _ordered(table: Table, columns: Columns, rows: Rows) -> tuple[Rows, float]:
 
 
 def first_gap(seconds: Seconds, sfreq: float | None = None) -> int | None:
-    """Return the position before the first step that is not one sampling period.
-
-    >>> first_gap(np.array([0.0, 0.01, 0.02, 0.05]), sfreq=100)
-    2
-    """
+    """Return the position before the first step that is not one sampling period."""
     if not (steps := np.diff(seconds)).size:
         return None
     period = float(np.median(steps)) if sfreq is None else 1 / sfreq

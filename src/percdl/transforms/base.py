@@ -26,10 +26,7 @@ N_PARTS = 8
 
 
 def check_count(transform: str, name: str, value: Any) -> None:
-    """Raise if an argument of a transform is not a valid number of parameters.
-
-    >>> check_count("Modulation", "knots", 8)
-    """
+    """Raise if an argument of a transform is not a valid number of parameters."""
     if not isinstance(value, int | np.integer) or not 1 <= value <= MOST_PARAMS:
         raise InvalidParameterError(
             f"`{transform}({name}={value!r})` must be an integer of at least 1 and at most "

@@ -85,11 +85,7 @@ def in_samples(displacement: Float[Array, "*batch L"], atom_length: int):
 
 
 def displace(time: Float[Array, "*#batch L"], row: Float[Array, "*#batch W"]):
-    """Return the displacement of the given times by one layer, and its derivative psi_d'.
-
-    Clenshaw's recurrence sums both series with one sine and one cosine, in one loop over the
-    samples.
-    """
+    """Return the displacement of times by one layer, and psi_d', both by Clenshaw's recurrence."""
     sine, cosine = sincospi(time)
     order = np.pi * np.arange(1, row.shape[-1] + 1)
     height, _ = _clenshaw(row / jnp.asarray(order, row.dtype), cosine)
