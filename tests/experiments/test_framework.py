@@ -15,8 +15,9 @@ from typer.testing import CliRunner
 import percdl
 from percdl.cli import app
 from percdl.exceptions import InvalidParameterError, PerCDLError
-from percdl.experiments import CATALOG, Ledger, Line, Result, Scale, Study, catalog, find
-from percdl.experiments.catalog import write_page
+from percdl.experiments import CATALOG, Ledger, Line, Result, Scale, Study, find
+from percdl.experiments import study as studies
+from percdl.experiments.study import write_page
 
 ENTRY, OTHER = CATALOG[0], CATALOG[1]
 WIDE = {"COLUMNS": "200", "TERM": "dumb", "NO_COLOR": "1"}
@@ -39,7 +40,7 @@ def offered(monkeypatch):
         def load(entry):
             return lambda study: (asked.append((entry.label, study)), function(study))[1]
 
-        monkeypatch.setattr(catalog.Entry, "load", load)
+        monkeypatch.setattr(studies.Entry, "load", load)
         return asked
 
     return put
@@ -69,12 +70,12 @@ def test_the_scale_decides_the_setting():
 
 
 def test_a_result_is_written_whole_and_read_back(tmp_path):
-    stored = catalog.write(ENTRY, Scale.PAPER, a_result(), tmp_path)
+    stored = studies.write(ENTRY, Scale.PAPER, a_result(), tmp_path)
     folder = tmp_path / ENTRY.name
     assert {p.name for p in folder.iterdir()} == {
         f"{ENTRY.name}{end}" for end in (".png", ".svg", "_numbers.csv", ".json")
     }
-    assert stored == catalog.read(ENTRY, tmp_path)
+    assert stored == studies.read(ENTRY, tmp_path)
     assert (stored.scale, stored.lines) == (Scale.PAPER, a_result().lines)
     assert pd.read_csv(folder / f"{ENTRY.name}_numbers.csv").equals(a_result().tables["_numbers"])
     summary = json.loads((folder / f"{ENTRY.name}.json").read_text())
@@ -83,23 +84,23 @@ def test_a_result_is_written_whole_and_read_back(tmp_path):
 
 def test_the_same_result_gives_the_same_files(tmp_path):
     for home in ("one", "two"):
-        catalog.write(ENTRY, Scale.PAPER, a_result(), tmp_path / home)
+        studies.write(ENTRY, Scale.PAPER, a_result(), tmp_path / home)
     one, two = (tmp_path / home / ENTRY.name for home in ("one", "two"))
     assert all(path.read_bytes() == (two / path.name).read_bytes() for path in one.iterdir())
 
 
 def test_a_result_of_another_scale_or_version_does_not_count_as_finished(tmp_path, monkeypatch):
-    assert catalog.finished(ENTRY, Scale.SMALL, tmp_path) is None
-    written = catalog.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
-    assert catalog.finished(ENTRY, Scale.SMALL, tmp_path) == written
-    assert catalog.finished(ENTRY, Scale.PAPER, tmp_path) is None
-    monkeypatch.setattr(catalog, "__version__", "99")
-    assert catalog.finished(ENTRY, Scale.SMALL, tmp_path) is None
+    assert studies.finished(ENTRY, Scale.SMALL, tmp_path) is None
+    written = studies.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
+    assert studies.finished(ENTRY, Scale.SMALL, tmp_path) == written
+    assert studies.finished(ENTRY, Scale.PAPER, tmp_path) is None
+    monkeypatch.setattr(studies, "__version__", "99")
+    assert studies.finished(ENTRY, Scale.SMALL, tmp_path) is None
 
 
 def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
     for entry in (OTHER, ENTRY):
-        catalog.write(entry, Scale.SMALL, a_result(), tmp_path)
+        studies.write(entry, Scale.SMALL, a_result(), tmp_path)
     page = write_page(tmp_path).read_text()
     assert page.index(ENTRY.title) < page.index(OTHER.title)
     assert page.count("data:image/png;base64,") == 2
@@ -114,7 +115,7 @@ def test_the_page_holds_all_results_and_needs_nothing_else(tmp_path):
 def test_settings_that_differ_are_written_line_by_line(tmp_path):
     result = a_result()
     result.lines.append(Line("error", "-", "1", "S = 5 | N = 4"))
-    catalog.write(ENTRY, Scale.SMALL, result, tmp_path)
+    studies.write(ENTRY, Scale.SMALL, result, tmp_path)
     page = write_page(tmp_path).read_text()
     text = (tmp_path / "README.md").read_text()
     assert "| distance | 0.5 | 0.25 | S = 3 \\| N = 4 |" in text
@@ -176,7 +177,7 @@ def test_an_interrupted_fresh_run_goes_on_without_fresh(tmp_path, offered):
 
 
 def test_the_page_says_what_is_missing(tmp_path):
-    catalog.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
+    studies.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
     page = write_page(tmp_path).read_text()
     for text in (page, (tmp_path / "README.md").read_text()):
         assert f"1 of {len(CATALOG)} figures" in text
@@ -184,9 +185,9 @@ def test_the_page_says_what_is_missing(tmp_path):
 
 
 def test_the_page_names_other_versions_that_measured(tmp_path, monkeypatch):
-    catalog.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
+    studies.write(ENTRY, Scale.SMALL, a_result(), tmp_path)
     assert "Measured with" not in write_page(tmp_path).read_text()
-    monkeypatch.setattr(catalog, "__version__", "99")
+    monkeypatch.setattr(studies, "__version__", "99")
     for text in (write_page(tmp_path).read_text(), (tmp_path / "README.md").read_text()):
         assert f"Measured with percdl {percdl.__version__}." in text
 
@@ -213,7 +214,7 @@ def test_one_label_that_fails_does_not_stop_the_others(tmp_path, offered):
     assert outcome.exit_code != 0
     assert "no recordings here [set PERCDL_DATA]" in outcome.output
     assert f"not reproduced: {ENTRY.label}" in outcome.output
-    assert catalog.finished(OTHER, Scale.SMALL, tmp_path)
+    assert studies.finished(OTHER, Scale.SMALL, tmp_path)
 
 
 def test_a_ledger_measures_a_line_cut_short_again(tmp_path):

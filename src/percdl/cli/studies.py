@@ -13,8 +13,8 @@ import typer
 from percdl.cli.options import OpenPage, Seed, argument, option
 from percdl.cli.output import Output, fail, prepare_folder, require_packages, writing
 from percdl.exceptions import PerCDLError
-from percdl.experiments.catalog import CATALOG, Entry, find, finished, write, write_page
-from percdl.experiments.study import Ledger, Scale, Study, logger
+from percdl.experiments import study
+from percdl.experiments.study import CATALOG, Entry, Ledger, Scale, Study, find
 
 if TYPE_CHECKING:
     from percdl.report.demo import Comparison
@@ -167,7 +167,7 @@ def reproduce(
     except KeyboardInterrupt:
         console.print("Stopped. Results so far are kept. Without --fresh, the next run continues.")
         raise
-    console.print(f"Page: {write_page(out)}", soft_wrap=True)
+    console.print(f"Page: {study.write_page(out)}", soft_wrap=True)
     if failed:
         fail(f"not reproduced: {', '.join(failed)}. The reasons are above.")
 
@@ -179,14 +179,14 @@ def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Any) -> bo
     if fresh:
         entry.summary_in(out).unlink(missing_ok=True)
         rows.unlink(missing_ok=True)
-    stored = finished(entry, scale, out)
+    stored = study.finished(entry, scale, out)
     if stored is not None:
         console.print("  kept from an earlier run; --fresh repeats it")
     else:
         status, handler = console.status("starting"), logging.Handler(logging.INFO)
         handler.emit = lambda record: status.update(record.getMessage())
-        logger.setLevel(logging.INFO)
-        logger.addHandler(handler)
+        study.logger.setLevel(logging.INFO)
+        study.logger.addHandler(handler)
         try:
             with status:
                 result = entry.load()(Study(scale, Ledger(rows)))
@@ -194,8 +194,8 @@ def _one(entry: Entry, scale: Scale, out: Path, fresh: bool, console: Any) -> bo
             console.print(f"  cannot be reproduced here: {error}", markup=False)
             return False
         finally:
-            logger.removeHandler(handler)
-        stored = write(entry, scale, result, out)
+            study.logger.removeHandler(handler)
+        stored = study.write(entry, scale, result, out)
         rows.unlink(missing_ok=True)
     for line in stored.lines:
         console.print(f"  {line}", markup=False, soft_wrap=True)

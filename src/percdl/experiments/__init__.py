@@ -4,7 +4,6 @@
 ``benchmarks/`` use the same measurements. A new label is a function and an entry in that file.
 """
 
-from percdl.experiments.catalog import CATALOG, Entry, find
-from percdl.experiments.study import Ledger, Line, Result, Scale, Study
+from percdl.experiments.study import CATALOG, Entry, Ledger, Line, Result, Scale, Study, find
 
 __all__ = ["CATALOG", "Entry", "Ledger", "Line", "Result", "Scale", "Study", "find"]

@@ -10,8 +10,7 @@ import jax
 from percdl.datasets import make_synthetic
 from percdl.estimators.base import BaseCDL
 from percdl.experiments import ecg, fits, gait
-from percdl.experiments.catalog import find
-from percdl.experiments.study import Result, Study, lines
+from percdl.experiments.study import Result, Study, find, lines
 
 METHODS = ("IndCDL", "PopCDL", "PerCDL")
 # Recordings, and the seconds of each method, in the paper's appendix.

@@ -29,9 +29,8 @@ from percdl.datasets import PTBXL, load_ptbxl_balanced
 from percdl.datasets.ptbxl import SUPERCLASSES
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.catalog import find
 from percdl.experiments.fits import errors_of_fits, legend_below, panels
-from percdl.experiments.study import Line, Result, Study, lines
+from percdl.experiments.study import Line, Result, Study, find, lines
 from percdl.plotting import plot_reconstruction
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
 from percdl.signals import Cohort

@@ -25,9 +25,8 @@ from percdl.datasets.gait import GROUPS
 from percdl.estimators import IndCDL, PerCDL, PopCDL
 from percdl.estimators.base import BaseCDL
 from percdl.exceptions import DatasetError
-from percdl.experiments.catalog import find
 from percdl.experiments.fits import errors_of_fits, panels, unit
-from percdl.experiments.study import Line, Result, Study, as_printed, lines
+from percdl.experiments.study import Line, Result, Study, as_printed, find, lines
 from percdl.plotting.style import COLORS, FAINT, SHARED, add_legend, label
 from percdl.signals import Cohort
 from percdl.transforms import TimeWarp

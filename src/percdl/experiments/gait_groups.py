@@ -23,10 +23,9 @@ from percdl.analysis.groups import summarize_groups
 from percdl.datasets import atom_distance
 from percdl.datasets.gait import GROUPS
 from percdl.experiments import gait
-from percdl.experiments.catalog import find
 from percdl.experiments.fits import panels, unit
 from percdl.experiments.gait import GROUP_COLORS, HEALTHY, IN_PLACE, SFREQ, TIME, fit_in_place
-from percdl.experiments.study import Result, Study, lines
+from percdl.experiments.study import Result, Study, find, lines
 from percdl.plotting.style import (
     COLORS,
     LINE_STYLES,

@@ -22,10 +22,9 @@ from percdl.analysis import (
 )
 from percdl.estimators import PerCDL
 from percdl.estimators.base import BaseCDL
-from percdl.experiments.catalog import find
 from percdl.experiments.fits import panels
 from percdl.experiments.gait import load_walks, n_per_group
-from percdl.experiments.study import Line, Result, Study, lines
+from percdl.experiments.study import Line, Result, Study, find, lines
 from percdl.plotting.style import COLORS, FAINT, SHARED, label
 from percdl.signals import Cohort
 from percdl.transforms import TimeWarp
