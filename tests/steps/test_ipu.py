@@ -9,8 +9,8 @@ import pytest
 from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 
-from percdl.steps.alignment import align
 from percdl.steps.ipu import explained_energy, gauss_newton, polyak
+from percdl.steps.realignment import align
 from percdl.transforms import TimeWarp
 from percdl.transforms.time_warp import MAX_ROW_NORM
 

@@ -8,9 +8,8 @@ from double import in_double
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.signal import lfilter
 
-from percdl.steps.alignment import MAX_SPEED, align
 from percdl.steps.ipu import explained_energy
-from percdl.steps.realignment import best_window, search
+from percdl.steps.realignment import MAX_SPEED, align, best_window, search
 from percdl.steps.statistics import at_shift
 from percdl.transforms import Free, TimeWarp
 
