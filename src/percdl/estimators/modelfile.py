@@ -22,8 +22,8 @@ from percdl.estimators.percdl import IndCDL, PerCDL, PopCDL
 from percdl.estimators.validation import check_arguments
 from percdl.exceptions import ModelFileError
 from percdl.parameters import Count, Nonnegative, Positive, checked, parameters_of
-from percdl.signals.coerce import SupportsArray
 from percdl.signals.headers import Strict
+from percdl.signals.shards import SupportsArray
 from percdl.steps.coders import L0Coder, L1Coder
 
 MODELS: dict[str, type[BaseCDL]] = {m.__name__: m for m in (PerCDL, PopCDL, IndCDL)}

@@ -1,7 +1,6 @@
 """Recordings of subjects, cohorts, and their files."""
 
 from percdl.signals.annotations import average_segments, read_annotations
-from percdl.signals.coerce import AnyCohort, as_any_cohort, as_cohort
 from percdl.signals.cohort import Cohort
 from percdl.signals.corrections import find_corrections, read_corrections, write_corrections
 from percdl.signals.events import (
@@ -11,7 +10,7 @@ from percdl.signals.events import (
     events_to_wfdb,
 )
 from percdl.signals.recording import Recording
-from percdl.signals.shards import ShardedCohort, write_shards
+from percdl.signals.shards import AnyCohort, ShardedCohort, as_any_cohort, as_cohort, write_shards
 
 __all__ = [
     "AnyCohort", "Cohort", "Recording", "ShardedCohort", "as_any_cohort", "as_cohort",

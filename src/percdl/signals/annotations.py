@@ -11,11 +11,11 @@ from jaxtyping import Float
 
 from percdl.exceptions import InvalidParameterError, UnreadableFileError
 from percdl.parameters import in_samples
-from percdl.signals.coerce import as_any_cohort
 from percdl.signals.extras import hushed, require
 from percdl.signals.formats import FORMAT_OF, FORMATS, file_subject, find_layout, read_text_table
 from percdl.signals.from_files import Paths, find_files, list_paths
 from percdl.signals.recording import abbreviate, as_rate
+from percdl.signals.shards import as_any_cohort
 from percdl.signals.tables import reading
 
 # Samples that may be counted from one, and rounded.

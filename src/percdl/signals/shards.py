@@ -1,5 +1,7 @@
 """A cohort on disk: a folder of .npy files (shards) and an index, for fits larger than memory.
 
+`as_cohort` and `as_any_cohort` turn signals in any accepted form into a cohort.
+
 A shard holds the samples of its recordings, one after the other, as one array (n_times,
 n_channels). ``index.json`` holds everything else: labels, lengths, checksums, and the figures that
 a fit needs about all recordings (power, missing samples).
@@ -15,7 +17,7 @@ from dataclasses import dataclass, replace
 from itertools import compress
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final, overload
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final, overload, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -26,8 +28,9 @@ from percdl.signals.cohort import Cohort, find_subject, repeated_subjects
 from percdl.signals.corrections import corrections_of
 from percdl.signals.files import replace_file, replacing, sweep_parts
 from percdl.signals.formats import load_arrays
+from percdl.signals.interop import better_door, in_words
 from percdl.signals.measured import measure
-from percdl.signals.recording import Correction, Recording, describe
+from percdl.signals.recording import LAYOUTS, Correction, Recording, describe
 from percdl.signals.tables import reading
 
 if TYPE_CHECKING:
@@ -364,3 +367,52 @@ def _write_shard(path: Path, batch: list[Recording]) -> dict[str, list[Any]]:
 
 def _checksum(values: np.ndarray) -> int:
     return zlib.crc32(np.ascontiguousarray(values).data)
+
+
+# Recordings in memory or on disk.
+AnyCohort: TypeAlias = Cohort | ShardedCohort
+
+
+@runtime_checkable
+class SupportsArray(Protocol):
+    """NumPy arrays and objects that convert to one (JAX, PyTorch, xarray)."""
+
+    def __array__(self) -> Any: ...
+
+
+def as_any_cohort(X: object) -> AnyCohort:
+    """Return signals as `as_cohort` does; a cohort on disk is checked and returned unchanged."""
+    if not isinstance(X, ShardedCohort):
+        return as_cohort(X)
+    X.check()
+    return X
+
+
+def as_cohort(X: object, **description: Any) -> Cohort:
+    """Return signals in any accepted form as a `Cohort`.
+
+    ``description`` (``sfreq``, ``subjects``, ...) is passed to `Cohort.from_arrays`; it is not
+    allowed if ``X`` is a Cohort or a list of recordings.
+
+    >>> as_cohort(np.zeros((3, 50, 2)), sfreq=100)
+    Cohort(3 recordings, 2 channels (ch0, ch1), 100 Hz, 50 samples)
+    """
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Recording):
+        return as_cohort(Cohort(X), **description)
+    if isinstance(X, Cohort):
+        if description:
+            raise InvalidParameterError(
+                f"as_cohort got {', '.join(f'{key}=' for key in description)} for signals that "
+                "already carry their description. Leave it out, or pass plain arrays."
+            )
+        return X
+    if isinstance(X, ShardedCohort):
+        raise InvalidRecordingError(
+            f"Got {X!r}, which is on disk, where recordings in memory are needed. Pass a part "
+            "of it, e.g. `X[:1000]`."
+        )
+    door = better_door(X)
+    if door is None and isinstance(X, list | tuple | SupportsArray):
+        return Cohort.from_arrays(X, **description)
+    advice = f"Use {door}" if door else f"Pass a Cohort, {LAYOUTS}"
+    raise InvalidRecordingError(f"Got {in_words(X)} where signals are needed. {advice}.")
