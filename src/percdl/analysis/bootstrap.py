@@ -4,11 +4,9 @@ With the onsets of a fit, two statistics describe a subject. A draw counts each 
 as it was drawn. Warps, dictionary and gauge are then fitted again, starting from those of the fit.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +17,7 @@ from sklearn.base import clone
 
 from percdl.algorithm.settings import Huber
 from percdl.analysis.checks import check_fitted_on, check_level, has_own_windows
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.start import make_settings
 from percdl.exceptions import InvalidParameterError
 from percdl.seeds import Seed, as_random_state
@@ -29,9 +28,6 @@ from percdl.steps.dictionary import RIDGE
 from percdl.steps.ipu import explained_energy, find_posterior, gauss_newton
 from percdl.steps.prior import Prior, estimate_noise
 from percdl.transforms.base import WarpTransform, divide
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
 
 # Rounds of a draw that keeps the onsets, and steps of IPU in each.
 N_ROUNDS, N_STEPS = 4, 3

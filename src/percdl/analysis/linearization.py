@@ -12,26 +12,22 @@ their terms, times the inverse again (the sandwich formula). It only assumes tha
 independent; within a subject it allows any noise, differences between cycles and a personal shape.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.personalization import BATCH
 from percdl.signals import Cohort
 from percdl.steps.compilation import program
 from percdl.steps.prior import MOST_COORDINATES, coordinates, n_coordinates
 from percdl.steps.windows import window_variance
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
-    from percdl.transforms import Transform
+from percdl.transforms import Transform
 
 # A step that the cycles do not determine is uniform in its bounded set Theta, ends included. Its
 # error is then about twice its standard deviation in the population.

@@ -1,11 +1,9 @@
 """Standard errors and bands of atoms and warps, by the sandwich formula."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -14,13 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis.checks import check_fitted_on, check_level, has_own_windows
 from percdl.analysis.linearization import Linearization
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.personalization import SLOWEST, invert_warps
 from percdl.exceptions import InvalidParameterError
 from percdl.steps.csc_l1 import L1Coder
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
-
 
 # Draws of the largest deviation along a curve, for simultaneous bands.
 N_MAXIMA = 1000

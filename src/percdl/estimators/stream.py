@@ -1,9 +1,7 @@
 """A person's events during the recording: the batch result, about one cycle later."""
 
-from __future__ import annotations
-
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from percdl.algorithm.magnitude import find_spreads
 from percdl.algorithm.programs import apply_params, neutral_params
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.cycles import FEW_CYCLES, N_SINES, p_values
 from percdl.estimators.start import make_coder
 from percdl.exceptions import InvalidParameterError, InvalidRecordingError
@@ -27,9 +26,6 @@ from percdl.steps.csc_live import LiveEvent, Survivors, weigh_blocks
 from percdl.steps.cycles import cut_cycles, delay_table, fit_cycles, guess_covariance, level_cycles
 from percdl.steps.period import NORMAL_MAD
 from percdl.steps.types import Signals
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
 
 # Samples are processed in blocks of at least this many seconds, and up to `ROWS` blocks together.
 BLOCK_SECONDS, ROWS = 0.1, 16

@@ -1,10 +1,8 @@
 """Plots of a model: choices before a fit, atoms, bands, personal atoms, warps, history."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import pandas as pd
@@ -12,12 +10,10 @@ from jaxtyping import Float
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 
+from percdl.analysis import AtomLength, Selection
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
 from percdl.plotting.style import Labels, as_shape, check_position, names_of, same_shape
-
-if TYPE_CHECKING:
-    from percdl.analysis import AtomLength, Selection
 
 # Atoms use the first colours; subjects, which may be drawn beside them, start at this one.
 FIRST_COLOR = 2

@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from numpy.typing import ArrayLike
 from scipy import stats
 
+from percdl.analysis.groups import Cluster, summarize_groups
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
 from percdl.plotting.style import Labels, as_shape, find_subject, groups_of, names_of
@@ -59,8 +60,6 @@ def plot_group_comparison(
     >>> plot_group_comparison(curves, groups, [(20, 30, 0.001)], sfreq=100).get_xlabel()
     'time (s)'
     """
-    from percdl.analysis.groups import Cluster, summarize_groups  # here, because it loads JAX
-
     such_as = "model.personal_dictionary_[:, 0]"
     curves = as_shape(curves, "curves", "S, L", "S, L, P", such_as=such_as)
     curves = curves if curves.ndim == 3 else curves[:, :, None]

@@ -1,22 +1,22 @@
 """Write a fitted model and its recordings as one interactive HTML page."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import os
 import warnings
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis import Deviation
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.summary import (
     ERROR,
     RATE,
@@ -47,11 +47,6 @@ from percdl.report.words import Words
 from percdl.signals.extras import require
 from percdl.signals.files import replace_file
 from percdl.signals.recording import abbreviate
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from percdl.estimators.base import BaseCDL
 
 SCRIPTS = (
     "packed", "data", "charts", "help", "overview", "table", "signal", "subject", "groups", "main",

@@ -1,13 +1,11 @@
 """The people of a report and their groups: tables, mean curves, and where groups differ."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -26,6 +24,7 @@ from percdl.analysis import (
 from percdl.analysis.checks import check_fitted_on
 from percdl.analysis.effects import log_speed
 from percdl.analysis.groups import average_persons, summarize_groups
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.cycles import FALSE_ALARMS, Cycles, find_cycles
 from percdl.estimators.landmarks import Mark, personal_times
 from percdl.estimators.people import check_names
@@ -40,9 +39,6 @@ from percdl.signals import Cohort, as_cohort
 from percdl.signals.events import event_lengths
 from percdl.signals.recording import abbreviate
 from percdl.transforms import TimeWarp
-
-if TYPE_CHECKING:
-    from percdl.estimators.base import BaseCDL
 
 # Usual names of reference groups; the first that a cohort has is used.
 USUAL_REFERENCES = ("healthy", "control", "controls", "normal", "norm", "reference")

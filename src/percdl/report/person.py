@@ -1,15 +1,15 @@
 """One person, one page, made to be printed: sentences, then pictures, numbers and methods."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from sklearn.utils.validation import check_is_fitted
 
 from percdl.analysis.groups import average_persons
+from percdl.estimators.base import BaseCDL
 from percdl.estimators.summary import describe_cohort, describe_model
 from percdl.exceptions import InvalidParameterError
 from percdl.plotting import style
@@ -19,11 +19,6 @@ from percdl.report.words import Phase, Words
 from percdl.signals.files import replace_file
 from percdl.signals.reconstruction import rebuild
 from percdl.signals.recording import abbreviate
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from percdl.estimators.base import BaseCDL
 
 # Ends and middle of the range of the reference.
 QUANTILES = (0.05, 0.5, 0.95)

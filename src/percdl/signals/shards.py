@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, final, overload, runtime_checkable
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Float, Int
 from numpy.lib import format as npy
 
@@ -34,8 +35,6 @@ from percdl.signals.recording import LAYOUTS, Correction, Recording, describe
 from percdl.signals.tables import reading
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from percdl.signals.headers import ShardIndex
 
 INDEX, CHECKSUM = "index.json", "checksum"
@@ -186,7 +185,7 @@ class ShardedCohort(Sequence):
             yield Shard(self.folder / entry.file, entry.bytes, first, *about)
             first += entry.count
 
-    def correct(self, corrections: "pd.DataFrame", names: Sequence[str] = ()) -> "ShardedCohort":
+    def correct(self, corrections: pd.DataFrame, names: Sequence[str] = ()) -> "ShardedCohort":
         """Set which events must, or must not, be found, as `Cohort.correct` does.
 
         The files do not change.
