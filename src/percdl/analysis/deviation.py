@@ -336,8 +336,7 @@ def _join(everyone: list[Personalization], space: str) -> tuple[np.ndarray, np.n
     if not same or not np.array_equal(first.dictionary, last.dictionary):
         raise InvalidParameterError(
             "`measure_deviation` compares subjects of one model, but these have other atoms or "
-            "transforms than the reference. Pass `model.personalize(new)` of the model that is "
-            "`reference_from`."
+            "transforms. Pass `model.personalize(new)` of the model that is `reference_from`."
         )
     described = [describe_people(part, space) for part in everyone]
     return np.concatenate([part for part, _ in described]), described[0][1]

@@ -212,8 +212,7 @@ def estimate_uncertainty(
     unused = np.flatnonzero(~(model.n_activations_ > 0).any(0))
     if len(unused):
         raise InvalidParameterError(
-            f"No subject uses atom {unused[0]}, so it has no error. Fit fewer atoms, or lower the "
-            "penalty."
+            f"No subject uses atom {unused[0]}: it has no error. Fit fewer, or lower the penalty."
         )
     cohort, n_atoms = check_fitted_on(model, X), len(model.dictionary_)
     linear = [Linearization(model, cohort, k, conditional, sigma) for k in range(n_atoms)]

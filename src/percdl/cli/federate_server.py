@@ -75,10 +75,7 @@ def _make_manifest(plan: FederationPlan) -> Manifest:
 
     for name in ("atom_length", "min_gap"):
         if isinstance(plan.model.values[name], str):
-            fail(
-                f"{as_flag(name)[2:]} in [model] must be a number of samples: the sampling "
-                "rate is not known here."
-            )
+            fail(f"{as_flag(name)[2:]} in [model] must be a number of samples, not a duration.")
     model = plan.model.build()
     if plan.init is not None:
         model.set_params(init=read_dictionary(str(plan.init)))

@@ -241,8 +241,7 @@ def check_pattern(
         fail(
             f"{name} holds {n_atoms} pattern(s) with channels {', '.join(channels)} at "
             f"{sfreq:g} Hz, but the recordings have {', '.join(cohort.channels)} at "
-            f"{cohort.sfreq:g} Hz. Choose these with --channels and --resample, or pass patterns "
-            "that have them."
+            f"{cohort.sfreq:g} Hz. Choose these with --channels and --resample."
         )
 
 

@@ -114,8 +114,7 @@ def fetch(source: Source, folder: Path) -> None:
             archive.unlink()
             archive.with_name(f"{archive.name}.sha256").unlink()
             raise DatasetError(
-                f"{archive.name} was downloaded, but is damaged ({error}). It was deleted; try "
-                "again."
+                f"{archive.name} was damaged ({error}). It was deleted; try again."
             ) from error
         for item in unpacked.iterdir():
             item.replace(folder / item.name)

@@ -123,8 +123,7 @@ def load_ptbxl(
     """
     if sfreq not in RATES:
         raise InvalidParameterError(
-            f"`load_ptbxl(sfreq={sfreq})`: PTB-XL is distributed at 100 and at 500 Hz. "
-            "Pass one of them and resample."
+            f"`load_ptbxl(sfreq={sfreq})` must be 100 or 500. Pass one of them and resample."
         )
     folder = find_ptbxl(data_home, download=download)
     metadata, labels = _read_catalogue(folder)

@@ -359,8 +359,7 @@ class Stream:
         if np.isinf(values).any():
             at = self.n_times + int(np.isinf(values).any(1).argmax())
             raise InvalidRecordingError(
-                f"The stream of {self.subject!r}: sample {at} is infinite. Push NaN where a "
-                "sample is missing."
+                f"The stream of {self.subject!r}: sample {at} is infinite. Push NaN if missing."
             )
         return values
 

@@ -133,8 +133,7 @@ def check_arguments(model: BaseCDL) -> None:
         )
     if is_robust and not is_exact:
         raise InvalidParameterError(
-            f"`{name}(loss={model.loss!r})` needs the exact coder. Leave out the L1Coder, or the "
-            "loss."
+            f"`{name}(loss={model.loss!r})` needs the exact coder. Leave out one of the two."
         )
     if isinstance(model.penalty, str) and not is_exact:
         raise InvalidParameterError(

@@ -182,8 +182,7 @@ def find(label: str) -> Entry:
     if wanted in entries:
         return entries[wanted]
     raise InvalidParameterError(
-        f"The paper has no label {label!r} that can be reproduced. Choose `all` or one of: "
-        f"{', '.join(entries)}."
+        f"There is no label {label!r}. Choose `all` or one of: {', '.join(entries)}."
     )
 
 

@@ -104,8 +104,7 @@ def read_annotations(
             if found.setdefault(subject, path) != path:
                 raise UnreadableFileError(
                     f"{path}: subject {subject!r} was read before, from {found[subject]}. Read "
-                    "one file per recording, or name subjects with subject_of=, a function of "
-                    "the path."
+                    "one file per recording, or pass subject_of=, a function of the path."
                 )
         frames.append(frame)
     table = pd.concat(frames, ignore_index=True)

@@ -243,8 +243,7 @@ def _check(events: pd.DataFrame, duration: float = 0.0) -> None:
     check_columns("The events", events, COLUMNS, SUCH_AS)
     if not 0 <= duration < np.inf:
         raise InvalidParameterError(
-            f"duration={duration} must be a number of seconds. Pass "
-            "`model.atom_length_ / model.sfreq_`."
+            f"duration={duration} must be in seconds: `model.atom_length_ / model.sfreq_`."
         )
 
 

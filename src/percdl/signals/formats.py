@@ -82,8 +82,7 @@ def read_text_table(
         names = [str(index) for index in range(len(names))]
     elif twice := sorted({name for name in names if name and names.count(name) > 1}):
         raise UnreadableFileError(
-            f"{place}: several columns are named {abbreviate(map(repr, twice))}. Give them "
-            "different names."
+            f"{place}: several columns are named {abbreviate(map(repr, twice))}. Rename them."
         )
     if missing := [name for name in needed if name not in names]:
         other = find_layout(path, missing, layout).delimiter or "..."

@@ -177,8 +177,7 @@ class LSLInlet:
         found = lsl.resolve_streams(timeout=wait, name=name)
         if not found:
             raise UnreadableFileError(
-                f"There is no LSL stream {name!r} on the network after {wait:g} s. Start it, or "
-                "check its name."
+                f"There is no LSL stream {name!r} after {wait:g} s. Start it, or check its name."
             )
         self._inlet = lsl.StreamInlet(found[0])
         self._inlet.open_stream(timeout=wait)

@@ -152,8 +152,7 @@ class Interop(Recordings):
             ends = stated.astype(int)
         if not ends.all():
             raise InvalidRecordingError(
-                f"Series {ends.argmin()} of X is all NaN, so its length is unknown. "
-                "Leave it out, or pass `lengths=`."
+                f"Series {ends.argmin()} of X is all NaN. Leave it out, or pass `lengths=`."
             )
         return cls.from_arrays([x[:end] for x, end in zip(padded, ends, strict=True)], **labels)
 
