@@ -8,10 +8,7 @@ TURNS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 
 
 class PerCDLError(Exception):
-    """Base class of all errors raised by PerCDL.
-
-    Catch it to handle errors of PerCDL, but not those of other libraries.
-    """
+    """Base class of all errors raised by PerCDL, to tell them from those of other libraries."""
 
 
 class InvalidRecordingError(PerCDLError, ValueError):

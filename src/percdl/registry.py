@@ -1,7 +1,4 @@
-"""Functions that are defined above the modules that call them.
-
-The top of the package registers them, so imports never form a circle.
-"""
+"""Functions of higher layers, registered by the top of the package: imports form no circle."""
 
 from __future__ import annotations
 

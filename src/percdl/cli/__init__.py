@@ -1,7 +1,4 @@
-"""The ``percdl`` command.
-
-Heavy packages are imported when a command runs, so that ``percdl --help`` is fast.
-"""
+"""The ``percdl`` command; heavy packages are imported when a command runs, not for ``--help``."""
 
 from __future__ import annotations
 

@@ -172,10 +172,7 @@ def _reach(mark: Mark, cycles: Cycles) -> tuple[np.ndarray, np.ndarray]:
 
 
 def personal_times(marks: tuple[Mark, ...], cycles: Cycles) -> Float[np.ndarray, "n S"]:
-    """Return the time of each landmark in each person's usual cycle, in seconds.
-
-    NaN for people without the atom.
-    """
+    """Return when each person's usual cycle reaches each landmark, in s; NaN without the atom."""
     times = find_shifts(marks, cycles)
     for row, mark in zip(times, marks, strict=True):
         row[:] = (_reach(mark, cycles)[0] + row) / cycles.clocks[mark.atom]
@@ -254,10 +251,7 @@ def find_shifts(marks: tuple[Mark, ...], cycles: Cycles) -> Float[np.ndarray, "n
 
 
 def average_cycles(cycles: Cycles, atom: int) -> Float[np.ndarray, "S L P"]:
-    """Return the mean of each person's cycles of an atom, without their delays.
-
-    NaN where none is observed. Cost O(E L P) for E events.
-    """
+    """Return each person's mean cycle, delays undone; NaN if unobserved. Cost O(E L P)."""
     found = cycles.found
     segments = Segments(found, cycles.cohort)
     total = np.zeros((len(found.subjects), *found.dictionary.shape[1:]))

@@ -239,10 +239,7 @@ def encode_parameters(model: BaseCDL, arrays: Arrays) -> dict[str, Any]:
 
 
 def decode_model(name: str, parameters: dict[str, Any], arrays: Arrays) -> BaseCDL:
-    """Return the estimator, not fitted, with the arguments that `encode_parameters` has written.
-
-    Anything else is a `ValueError`.
-    """
+    """Return the estimator, not fitted, that `encode_parameters` wrote; else a `ValueError`."""
     if name not in MODELS:
         raise ValueError(f"{name!r} is not the name of a model")
     parameters = _upgrade(parameters)

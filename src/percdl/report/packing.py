@@ -27,10 +27,7 @@ N_TRIED = 24
 
 
 class Packed(TypedDict):
-    """An array of curves as stored in the page.
-
-    ``shape`` is (..., n_times); ``low`` and ``step`` of each curve turn the integers back.
-    """
+    """Curves as stored in the page; ``low`` and ``step`` of each turn the integers back."""
 
     shape: list[int]
     low: list[float]

@@ -440,10 +440,7 @@ def describe_groups(groups: Groups) -> dict[str, Any] | None:
 
 
 def tabulate_groups(groups: Groups) -> tuple[list[str], list[list[str]]]:
-    """Return the header and rows of the table of groups: medians over people.
-
-    A person with several recordings has the mean of their values.
-    """
+    """Return header and rows of the table of groups: medians over people, recordings averaged."""
     people, deviation = groups.people, groups.people.deviation
     columns = {}
     if isinstance(deviation, Deviation):

@@ -191,10 +191,7 @@ def _without_rounding(norm: Float[Array, "S C V"], atoms: Float[Array, "S_or_1 C
 
 
 def find_spectrum(values: Float[Array, "S N P"]) -> Complex[Array, "P S F"]:
-    """Return the Fourier transforms of signals.
-
-    Channels come first, so that a GPU adds them up at twice the speed.
-    """
+    """Return Fourier transforms, channels first, so that a GPU adds them up at twice the speed."""
     return jnp.fft.rfft(jnp.moveaxis(values, 2, 0))
 
 

@@ -63,10 +63,7 @@ class FittedCycles(NamedTuple):
 
 
 def delay_table(atom_length: int, n_sines: int) -> Float[np.ndarray, "r L"]:
-    """Return the basis of the delays of a cycle: a constant, then sines.
-
-    None with ``n_sines = 0``: a cycle then has only a gain.
-    """
+    """Return the basis of a cycle's delays: a constant, then sines; None without sines."""
     if n_sines == 0:
         return np.zeros((0, atom_length))
     return np.vstack([np.ones(atom_length), sine_table(atom_length, n_sines)])
