@@ -79,14 +79,10 @@ def score(
         list[str] | None,
         option("Label or symbol of the annotations: N. (default: beats, or everything)"),
     ] = None,
-    between: Annotated[
-        bool, option("Only between a subject's first and last annotation.", "--between")
-    ] = False,
+    between: Annotated[bool, option("Only from first to last annotation.", "--between")] = False,
     sfreq: Annotated[float | None, option("Sampling rate, if files do not state it.")] = None,
     out: Annotated[Path | None, option("CSV file, one row per subject, optional.")] = None,
-    plot: Annotated[
-        Path | None, option("Picture of the errors and misses (PNG, SVG or PDF), optional.")
-    ] = None,
+    plot: Annotated[Path | None, option("Picture of errors and misses (PNG, SVG or PDF).")] = None,
 ) -> None:
     """Compare events with annotations: sensitivity, positive predictive value, F1 and timing.
 

@@ -88,16 +88,12 @@ class DataOptions:
         Path | None,
         _opt("Table of events that must, or must not, be found (docs/corrections.md)."),
     ] = None
-    input_format: Annotated[
-        Text, _opt(f"{', '.join(_READERS)}. (default: from the file names)")
-    ] = None
+    input_format: Annotated[Text, _opt(f"{', '.join(_READERS)}. (default: by file name)")] = None
     delimiter: Annotated[Text, _text("Cell separator. (default: comma)")] = None
     decimal: Annotated[Text, _text("Decimal sign. (default: point)")] = None
     encoding: Annotated[Text, _text("Text encoding. (default: UTF-8)")] = None
     skip_lines: Annotated[int | None, _text("Lines before the header.", min=0)] = None
-    header: Annotated[
-        Flag, _text("Whether the first line names the columns, else 0, 1, ... do.")
-    ] = None
+    header: Annotated[Flag, _text("Whether the first line names the columns, or 0, 1, ...")] = None
     resample: Annotated[Number, _process("1. Resample to this rate, in Hz.")] = None
     bandpass: Annotated[
         tuple[float, float] | None,
@@ -106,9 +102,7 @@ class DataOptions:
             metavar="LOW HIGH",
         ),
     ] = None
-    zscore: Annotated[Flag, _process("3. Scale each channel to mean 0 and sd 1.", "--zscore")] = (
-        None
-    )
+    zscore: Annotated[Flag, _process("3. Scale each channel to mean 0, sd 1.", "--zscore")] = None
     zscore_jointly: Annotated[
         Flag, _process("3. Or scale all channels together.", "--zscore-jointly")
     ] = None

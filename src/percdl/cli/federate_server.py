@@ -156,9 +156,7 @@ def simulate(
     secure: Annotated[
         bool | None, option("Mask the sums. (default: from three sites)", "--secure/--plain")
     ] = None,
-    min_subjects: Annotated[
-        int, option("Smallest number of people of a site behind every number.", min=1)
-    ] = 1,
+    min_subjects: Annotated[int, option("Fewest people of a site behind a number.", min=1)] = 1,
     epsilon: Annotated[
         float | None, option("Differential privacy: epsilon of the run. Needs --init FILE.")
     ] = None,

@@ -171,9 +171,7 @@ def _ask(path: Path, dataset: str) -> None:
 def keys(
     output: Output,
     site: Annotated[str | None, argument("SITE", "Name of the site.")] = None,
-    authority: Annotated[
-        bool, option("Make a certificate authority, for a pilot.", "--ca")
-    ] = False,
+    authority: Annotated[bool, option("Make an authority, for a pilot.", "--ca")] = False,
     server: Annotated[
         list[str] | None,
         option("Make a certificate for a server of this name or address (again for more)."),

@@ -261,14 +261,10 @@ def find(
     personalize: Annotated[
         bool, option("Adapt the pattern to each person by a warp.", "--personalize")
     ] = False,
-    penalty: Annotated[
-        str, option("Price of an event: a number, a share (10%) or auto.")
-    ] = "auto",
+    penalty: Annotated[str, option("Price of an event: number, share (10%) or auto.")] = "auto",
     signed: Annotated[bool, option("Find it upside down, too.", "--signed")] = False,
     stretch: Annotated[float, option("How many times longer or shorter it may be.", min=1)] = 1.0,
-    model: Annotated[
-        Path | None, option("Model file to write, for the other commands, optional.")
-    ] = None,
+    model: Annotated[Path | None, option("Model file to write, for the other commands.")] = None,
 ) -> None:
     """Find a known pattern in recordings, without learning.
 

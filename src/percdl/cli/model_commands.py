@@ -60,9 +60,7 @@ def personalize(
     output: Output,
     out: Annotated[Path, option("CSV file of parameters, one row per subject and atom.")],
     events: Annotated[Path | None, option("CSV file of events, optional.")] = None,
-    people: Annotated[
-        Path | None, option("CSV file, one row per person: size, sign, kinds; optional.")
-    ] = None,
+    people: Annotated[Path | None, option("CSV file of people: size, sign, kinds.")] = None,
 ) -> None:
     """Estimate the parameters of new subjects with the atoms of a fitted model.
 
@@ -233,9 +231,7 @@ def landmarks(
     source: DataOptions,
     output: Output,
     out: Annotated[Path, option("CSV file, one row per cycle and landmark.")],
-    intervals: Annotated[
-        Path | None, option("CSV file of the intervals between landmarks, optional.")
-    ] = None,
+    intervals: Annotated[Path | None, option("CSV file of intervals between landmarks.")] = None,
     interval: Annotated[
         list[str] | None,
         option("An interval: QT='QRS onset:T end'. (default: between neighbours)"),

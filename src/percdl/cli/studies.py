@@ -26,9 +26,7 @@ HEADINGS = ("", "distance", "squared error", "onsets found", "seconds")
 
 def datasets(
     output: Output,
-    download: Annotated[
-        str | None, option("Download gait or ptbxl, if it is not there yet.")
-    ] = None,
+    download: Annotated[str | None, option("Download gait or ptbxl, if not there yet.")] = None,
     data_home: Annotated[Path | None, option("Folder to search and download to.")] = None,
 ) -> None:
     """List the public datasets, their location on this computer and their licences.
@@ -142,13 +140,9 @@ def reproduce(
         list[str],
         argument("LABEL...", f"`all`, or labels: {', '.join(entry.label for entry in CATALOG)}."),
     ],
-    scale: Annotated[
-        Scale, option("Minutes on two cores (small), or the full size.")
-    ] = Scale.SMALL,
+    scale: Annotated[Scale, option("Minutes on two cores (small), or full size.")] = Scale.SMALL,
     out: Annotated[Path, option("Folder for figures, numbers and a page.")] = RESULTS,
-    fresh: Annotated[
-        bool, option("Repeat results that are already in the folder.", "--fresh")
-    ] = False,
+    fresh: Annotated[bool, option("Repeat results already in the folder.", "--fresh")] = False,
 ) -> None:
     """Reproduce figures and tables of the paper.
 

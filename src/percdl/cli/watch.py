@@ -31,19 +31,11 @@ def watch(
     source: DataOptions,
     output: Output,
     out: Annotated[Path, option("TSV file of events; rows are added as they come.")],
-    person: Annotated[
-        str, option("The person; parameters are known for people of the fit.")
-    ] = "live",
-    learn: Annotated[
-        str | None, option("Duration from which parameters are learned: 30s.")
-    ] = None,
+    person: Annotated[str, option("The person; parameters are known for those fitted.")] = "live",
+    learn: Annotated[str | None, option("Learn parameters from a first stretch: 30s.")] = None,
     max_lag: Annotated[str | None, option("Force decisions after this time: 10s.")] = None,
-    follow: Annotated[
-        bool, option("Wait for more, or stop at the end.", "--follow/--once")
-    ] = True,
-    idle: Annotated[
-        float | None, option("Stop after this many seconds without new samples.", min=0)
-    ] = None,
+    follow: Annotated[bool, option("Wait for more or stop at the end.", "--follow/--once")] = True,
+    idle: Annotated[float | None, option("Stop after N seconds without samples.", min=0)] = None,
     samples: Annotated[
         bool, option("With --json, print samples and pending events, too.", "--samples")
     ] = False,
