@@ -8,11 +8,16 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+import jaxtyping
 import pytest
+import type_checks
 from browser import chromium
 from hypothesis import Phase, settings
 
 __all__ = ["chromium"]  # one browser for all files of tests
+
+# What the option `--jaxtyping-packages` decorates percdl with.
+jaxtyping.jaxtyped = type_checks.jaxtyped
 
 # Derandomized: a failure on one machine is a failure on all of them. No deadline: the first
 # example of a test may pay for a compilation.
