@@ -1,6 +1,7 @@
 """Fixtures and settings shared by all tests."""
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -46,6 +47,13 @@ if "PERCDL_CACHE_DIR" not in os.environ:
 ROOT = Path(__file__).resolve().parents[1]
 # Of the 65,530 that Linux grants a process.
 MANY_MAPS = 20_000
+
+
+def pytest_collection_finish():
+    """Look for garbage less often, and never among what is imported: JAX makes many objects."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.fixture(scope="module", autouse=True)
