@@ -88,6 +88,14 @@ def _differentiate_one(transform: Transform, params, atom) -> Derivatives:
     )
 
 
+@partial(program, static_argnames=("transform",))
+def neutral_moves(transform: Transform, atom) -> tuple[Float[Any, " p"], Float[Any, "p q"]]:
+    """Return the neutral parameters, and their derivatives in the steps away from them."""
+    neutral = transform.neutral(atom)
+    still = jnp.zeros(transform.n_moves(*atom.shape), neutral.dtype)
+    return neutral, jax.jacfwd(partial(transform.move, neutral))(still)
+
+
 class Cycles(NamedTuple):
     """The cycles of one person: ``power = sum_j z_j^2`` of each sample, and the residuals.
 
@@ -384,13 +392,10 @@ class Linearization:
         from sklearn.covariance import ledoit_wolf
 
         with jax.enable_x64(True):
-            atom = jax.device_put(self.atom)
-            neutral = self.transform.neutral(atom)
-            still = jnp.zeros(self.transform.n_moves(*atom.shape), neutral.dtype)
-            moves = np.asarray(jax.jacfwd(partial(self.transform.move, neutral))(still))
-        if still.size == 0:
+            neutral, moves = map(np.asarray, neutral_moves(self.transform, self.atom))
+        if moves.size == 0:
             return np.zeros((0, 0))
-        params = self.params - np.asarray(neutral)
+        params = self.params - neutral
         # A single row is repeated, because scikit-learn warns of one.
         params = np.resize(params, (max(2, len(params)), neutral.size))
         covariance, _ = ledoit_wolf(np.linalg.lstsq(moves, params.T)[0].T, assume_centered=True)
