@@ -32,7 +32,7 @@ TESTS  ?=
 SPHINXOPTS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test federation kills corpus fuzz torture determinism soak mutants coverage \
+.PHONY: help demo test pages federation kills corpus fuzz torture determinism soak mutants coverage \
   audit lock oldest newest dist lint format docs linkcheck bench claims results clean
 
 help:  ## list the targets
@@ -115,8 +115,12 @@ endef
 demo: $(DEMO)  ## learn a small cohort and write percdl-demo/
 	$(BIN)/percdl demo
 
-test: $(STAMP)  ## run the tests and the doctests, slow ones left out
-	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow" $(TESTS)
+test: $(STAMP)  ## run the tests and the doctests, those of `pages` and slow ones left out
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "not slow and not pages" $(TESTS)
+
+pages: $(STAMP)  ## run the code of the documentation and the scripts of the gallery
+	$(BIN)/python -m pytest -n auto --dist loadfile -m "pages and not slow" tests/test_docs.py \
+	  tests/test_examples.py
 
 federation: $(STAMP)  ## run federations of real processes: relay and sites, over TLS
 	$(BIN)/python -m pytest -m slow tests/test_deployment.py

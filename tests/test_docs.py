@@ -64,6 +64,7 @@ walk = pd.DataFrame({"gyr_ml": given["walk"]})
 NOT_RUN = {"design.md": "shows two lines of algorithm/loop.py, shortened"}
 
 
+@pytest.mark.pages
 @pytest.mark.filterwarnings("ignore:h5py not installed")  # tslearn's, on import
 @pytest.mark.parametrize("name", PAGES)
 def test_python_runs_and_shapes_are_as_written(name, tmp_path, monkeypatch):
@@ -88,6 +89,7 @@ def fit():
     return cohort, small_models.make("PerCDL").fit(cohort)
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("name", CONTINUED)
 def test_python_goes_on_from_a_fit(name, fit, tmp_path, monkeypatch):
     for package in CONTINUED[name]:
@@ -145,6 +147,7 @@ def test_tutorial_on_csv_files_runs_in_the_shell_too(tmp_path, monkeypatch):
     assert (tmp_path / "params.csv").is_file()
 
 
+@pytest.mark.pages
 @pytest.mark.filterwarnings("ignore:h5py not installed")  # tslearn's, on import
 @pytest.mark.parametrize("with_files", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_our_side_runs(with_files, tmp_path, monkeypatch):
@@ -179,6 +182,7 @@ def test_the_side_of_a_peer_runs(peer, tmp_path):
     subprocess.run([having[0], "-c", GIVEN_TO_PEERS + block], check=True, cwd=tmp_path)
 
 
+@pytest.mark.pages
 @pytest.mark.realdata
 @pytest.mark.filterwarnings("ignore:.*(5016|6563|13060|100-2)")  # as the pages say
 @pytest.mark.parametrize("name", [pytest.param(name, marks=REAL[name]) for name in REAL])

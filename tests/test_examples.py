@@ -25,6 +25,7 @@ def test_there_are_ten():
     assert len(EXAMPLES) == 10
 
 
+@pytest.mark.pages
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_ends_in_a_picture(path, plt, monkeypatch, tmp_path):
     for package in NEEDS.get(path.stem, []):
