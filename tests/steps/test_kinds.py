@@ -44,6 +44,30 @@ def test_sums_of_squares_are_those_of_the_kinds():
         assert_allclose(found.errors[:, k], direct, atol=1e-9)
 
 
+@pytest.mark.parametrize("n_kinds", [3, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_rare_kind_is_found_among_noisy_cycles(n_kinds, seed):
+    rng = np.random.default_rng(seed)
+    usual, rare = SHAPES[0], 1.3 * SHAPES[0] - 0.4 * np.exp(-(((TIME - 0.65) / 0.1) ** 2))
+    is_rare = rng.permutation(1200) < 18
+    wide = np.where(is_rare[:, None], rare, usual) * (1 + 0.1 * rng.standard_normal((1200, 1)))
+    noise = 0.03 * np.exp(0.5 * rng.standard_normal((1200, 1)))
+    noise[rng.random(1200) < 0.05] *= 10
+    wide = (wide + noise * rng.standard_normal(wide.shape))[:, :, None]
+    kind = sort_segments(wide, LENGTH, n_kinds, np.random.default_rng(0)).kind
+    both = [2 * (is_rare & (kind == k)).sum() / (18 + (kind == k).sum()) for k in range(n_kinds)]
+    assert max(both) > 0.85
+
+
+def test_kinds_do_not_depend_on_the_unit():
+    wide, _ = draw((30, 20, 3), noise=0.3)
+    for size in (2.0**-40, 2.0**40):
+        kinds = [
+            sort_segments(x, LENGTH, 2, np.random.default_rng(0)).kind for x in (wide, size * wide)
+        ]
+        assert (kinds[0] == kinds[1]).all()
+
+
 @pytest.mark.parametrize("counts", [(60,), (60, 12), (80, 60, 40)])
 def test_there_are_as_many_kinds_as_groups(counts):
     wide, kind = draw(counts)

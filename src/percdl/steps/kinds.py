@@ -14,10 +14,12 @@ from scipy.special import softmax
 
 from percdl.steps.period import NORMAL_MAD
 
-# First means that are tried, and rounds of assigning and averaging from each.
-N_STARTS, N_ROUNDS = 8, 30
-# Number of kinds that `count_kinds` begins with, and the fewest cycles of one that it finds.
-MOST_KINDS, FEWEST = 6, 6
+# Segments that are tried as first means, and rounds of assigning and averaging after each.
+N_CANDIDATES, N_PARTS, N_ROUNDS = 300, 6, 15
+# Degrees of freedom of the noise: the smaller, the more the noise of segments differs.
+FREEDOM = 1.0
+# Number of kinds before any are joined, and the fewest cycles of one that `count_kinds` finds.
+MOST_KINDS, FEWEST = 16, 6
 # Kinds are apart if their separation is at least this; see `separation`.
 APART = 4.0
 # Atoms are copies of each other from this cosine on.
@@ -53,9 +55,14 @@ def free_variance(residuals: Float[np.ndarray, "E n"], squares: Float[np.ndarray
     Neighbouring residuals are correlated: the sums are divided by the effective number of
     dimensions, not by the number of samples.
     """
-    spread = np.linalg.svd(residuals, compute_uv=False) ** 2
-    n_free = spread.sum() ** 2 / np.maximum((spread**2).sum(), 1e-300)
-    return np.maximum(np.median(squares) / n_free, 1e-300)
+    return np.maximum(np.median(squares) / _count_free(residuals), 1e-300)
+
+
+def _count_free(residuals) -> float:
+    """Return the effective number of dimensions of residuals (E, n)."""
+    short = residuals.T if len(residuals) > residuals.shape[1] else residuals
+    gram = short @ short.T
+    return max(np.trace(gram) ** 2 / max((gram**2).sum(), 1e-300), 1.0)
 
 
 def detrend(segments: Float[np.ndarray, "*E L P"]) -> Float[np.ndarray, "*E L P"]:
@@ -72,26 +79,19 @@ def detrend(segments: Float[np.ndarray, "*E L P"]) -> Float[np.ndarray, "*E L P"
 def sort_segments(
     wide: Float[np.ndarray, "E W P"], length: int, n_kinds: int, rng: np.random.Generator
 ) -> Sorted:
-    """Sort segments into kinds by least squares: k-means with shifts.
+    """Sort segments into kinds by shape.
 
     Each segment comes with ``(W - length) // 2`` samples more on either side, which is how far it
-    may be shifted. Every round assigns each segment to the nearest mean at the best shift, and
-    then averages. Both steps lower the sum of squares; the best of several first means is kept,
-    which need not be the best of all. Cost O(E W L P K) per round.
+    may be shifted. Segments are divided into more kinds than needed (`_divide`), and the two that
+    are least apart (`separation`) are joined until ``n_kinds`` are left: a kind may vary
+    continuously. Cost O(E W L P K) per round.
     """
-    n_kinds = min(n_kinds, len(wide))
     flat, energy = _cut(wide, length)
-    middle, best = flat.shape[1] // 2, None
-    for _ in range(N_STARTS if n_kinds > 1 else 1):
-        means = flat[[rng.integers(len(flat))], middle]
-        while len(means) < n_kinds:  # the next first mean is far from the others
-            far = _nearest(flat, energy, means)[0].min(1)
-            chance = far / far.sum() if far.sum() > 0 else None
-            means = np.append(means, flat[[rng.choice(len(flat), p=chance)], middle], axis=0)
-        found = _improve(flat, energy, means)
-        if best is None or found[0] < best[0]:
-            best = found
-    return _finish(wide, length, best)
+    n_fine = max(MOST_KINDS, n_kinds) if n_kinds > 1 else 1
+    kind, shift, _ = _divide(flat, energy, n_fine, rng)
+    everyone = np.ones(len(wide), bool)
+    found = _join(flat, energy, kind, shift, everyone, everyone, n_kinds)
+    return _finish(wide, length, found)
 
 
 def _cut(wide, length):
@@ -103,7 +103,7 @@ def _cut(wide, length):
 
 def _finish(wide, length, found) -> Sorted:
     """Order the kinds by size."""
-    _, kind, shift, means, errors = found
+    kind, shift, means, errors = found
     flat, n_kinds = _cut(wide, length)[0], len(means)
     order = np.argsort(-np.bincount(kind, minlength=n_kinds), kind="stable")
     shape = (length, wide.shape[2])
@@ -114,19 +114,49 @@ def _finish(wide, length, found) -> Sorted:
     )
 
 
-def _improve(flat, energy, means):
-    """Return the sum of squares, kinds, shifts, means and distances after rounds of k-means."""
-    rows, before = np.arange(len(flat)), None
-    for _ in range(N_ROUNDS):
-        errors, shifts = _nearest(flat, energy, means)
-        kind = errors.argmin(1)
-        state = kind * flat.shape[1] + shifts[rows, kind]
-        if before is not None and (state == before).all():
-            break
-        before, own = state, flat[rows, shifts[rows, kind]]
-        for k in np.unique(kind):
-            means[k] = own[kind == k].mean(0)
-    return errors.min(1).sum(), kind, shifts[rows, kind], means, errors
+def _divide(flat, energy, n_kinds, rng):
+    """Return kinds, shifts and means: a mixture with a noise variance of its own for each segment.
+
+    With that variance unknown, the distances have a multivariate t distribution: a noisy segment
+    hardly moves a mean, and belongs to a frequent kind unless it is clearly nearer to a rare one.
+    Kinds are added one by one; the first mean of the next is the segment that raises the
+    likelihood most, of `N_CANDIDATES`. Every round assigns, estimates and averages.
+    """
+    middle, rows = flat.shape[1] // 2, np.arange(len(flat))
+    candidates = flat[rng.permutation(len(flat))[:N_CANDIDATES], middle]
+    distances = np.concatenate(
+        [_nearest(flat, energy, part)[0] for part in np.array_split(candidates, N_PARTS)], axis=1
+    )
+    first = int(np.median(distances, axis=0).argmin())
+    means, share = candidates[[first]], np.ones(1)
+    least = 1e-12 * max(energy.mean(), 1e-300)
+    n_free, variance = 1.0, max(np.median(distances[:, first]), least)
+    while True:
+        for _ in range(N_ROUNDS):
+            errors, shifts = _nearest(flat, energy, means)
+            fit = np.log(share) - _surprise(errors, n_free, variance)
+            kind = fit.argmax(1)
+            shift, own = shifts[rows, kind], errors[rows, kind]
+            segments = flat[rows, shift]
+            weight = (FREEDOM + n_free) / (FREEDOM + own / variance)
+            for k in np.unique(kind):
+                mine = kind == k
+                means[k] = weight[mine] @ segments[mine] / weight[mine].sum()
+            residual = np.sqrt(weight)[:, None] * (segments - means[kind])
+            n_free = _count_free(residual)
+            variance = max((residual**2).sum() / (n_free * len(flat)), least)
+            share = np.maximum(np.bincount(kind, minlength=len(means)), 0.5) / len(flat)
+        gain = _surprise(own, n_free, variance)[:, None] - _surprise(distances, n_free, variance)
+        gain = np.maximum(gain, 0).sum(0)
+        if len(means) == n_kinds or gain.max() <= 0:
+            return kind, shift, means
+        means = np.append(means, candidates[[gain.argmax()]], axis=0)
+        share = np.append(share, share.mean())
+
+
+def _surprise(squares, n_free: float, variance: float):
+    """Return minus the log density of squared distances, up to a constant."""
+    return (FREEDOM + n_free) / 2 * np.log1p(squares / (FREEDOM * variance))
 
 
 def _nearest(flat, energy, means):
@@ -139,7 +169,7 @@ def _nearest(flat, energy, means):
 def count_kinds(wide: Float[np.ndarray, "E W P"], length: int, rng: np.random.Generator) -> Sorted:
     """Sort segments into as many kinds as there are groups.
 
-    Half of the segments are sorted into `MOST_KINDS` kinds, more than needed. The other half,
+    Half of the segments are divided into `MOST_KINDS` kinds, more than needed. The other half,
     which was not used for the means, shows which kinds are apart (`separation`): the two that are
     least apart are joined until all are apart. Segments that vary continuously become one kind.
     """
@@ -147,41 +177,50 @@ def count_kinds(wide: Float[np.ndarray, "E W P"], length: int, rng: np.random.Ge
         return sort_segments(wide, length, 1, rng)
     # A random half: every other cycle may be of one kind.
     used = rng.permutation(len(wide)) < len(wide) // 2
-    fine = sort_segments(wide[used], length, MOST_KINDS, rng)
     flat, energy = _cut(wide, length)
-    errors, shifts = _nearest(flat, energy, fine.means.reshape(len(fine.means), -1))
-    kind, rows = errors.argmin(1), np.arange(len(wide))
-    shift = shifts[rows, kind]
+    means = _divide(flat[used], energy[used], MOST_KINDS, rng)[2]
+    errors, shifts = _nearest(flat, energy, means)
+    kind = errors.argmin(1)
+    shift = shifts[np.arange(len(wide)), kind]
+    found = _join(flat, energy, kind, shift, used, ~used, 1, APART, FEWEST // 2)
+    return _finish(wide, length, found)
+
+
+def _join(flat, energy, kind, shift, used, judged, n_kinds, enough=np.inf, fewest=2):
+    """Join the kinds that are least apart until ``n_kinds`` are left, or all are far ``enough``.
+
+    Means are those of the segments ``used``, and those ``judged`` show how far kinds are apart.
+    """
+    aligned = flat[np.arange(len(flat)), shift]
     while True:
         present, kind = np.unique(kind, return_inverse=True)
-        aligned = flat[rows, shift]
         own = [kind == k for k in range(len(present))]
         means = np.stack([aligned[k & used if (k & used).any() else k].mean(0) for k in own])
-        pair = least_apart(kind[~used], _nearest(flat[~used], energy[~used], means)[0])
-        if pair is None:
+        if len(present) <= n_kinds:
+            break
+        squares = _nearest(flat[judged], energy[judged], means)[0]
+        pair, apart = least_apart(kind[judged], squares, fewest)
+        if apart >= enough:
             break
         kind = np.where(kind == pair[0], pair[1], kind)
     means = np.stack([aligned[k].mean(0) for k in own])
-    errors = _nearest(flat, energy, means)[0]
-    return _finish(wide, length, (0.0, kind, shift, means, errors))
+    return kind, shift, means, _nearest(flat, energy, means)[0]
 
 
 def least_apart(
-    kind: Int[np.ndarray, " E"], errors: Float[np.ndarray, "E K"]
-) -> tuple[int, int] | None:
-    """Return two kinds to join, the smaller first; None if all are apart.
+    kind: Int[np.ndarray, " E"], errors: Float[np.ndarray, "E K"], fewest: int
+) -> tuple[tuple[int, int], float]:
+    """Return two kinds to join, the smaller first, and how far they are apart.
 
     Two kinds are compared by how much nearer each of their segments is to the mean of one than
-    to that of the other. A kind of few segments joins the nearest.
+    to that of the other. A kind of less than the ``fewest`` segments joins the nearest.
     """
     sizes = np.bincount(kind, minlength=errors.shape[1])
-    if len(sizes) == 1:
-        return None
     smallest = int(sizes.argmin())
-    if sizes[smallest] < FEWEST // 2:
+    if sizes[smallest] < fewest:
         others = np.delete(np.arange(len(sizes)), smallest)
         own = errors[kind == smallest] if sizes[smallest] else errors
-        return smallest, int(others[own[:, others].mean(0).argmin()])
+        return (smallest, int(others[own[:, others].mean(0).argmin()])), 0.0
     pairs = [
         (a, b)
         for a in range(len(sizes))
@@ -192,7 +231,7 @@ def least_apart(
         separation(*((errors[:, a] - errors[:, b])[kind == k] for k in (a, b))) for a, b in pairs
     ]
     least = int(np.argmin(apart))
-    return pairs[least] if apart[least] < APART else None
+    return pairs[least], apart[least]
 
 
 def separation(one: Float[np.ndarray, " n"], other: Float[np.ndarray, " m"]) -> float:
