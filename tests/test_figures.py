@@ -86,8 +86,8 @@ SENTENCES = {
         ],
     },
     "docs/kinds.md": {
-        "records 201, 205, 221 | {}, {}, {} |": [
-            ("ventricular", f"record {number},", -2) for number in (201, 205, 221)
+        "records 105, 201, 205, 221 | {}, {}, {}, {} |": [
+            ("ventricular", f"record {number},", -2) for number in (105, 201, 205, 221)
         ],
     },
     "docs/transforms.md": {
