@@ -1,7 +1,5 @@
 """The checks of shapes and types that the tests run percdl with."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from jaxtyping import Float, TypeCheckError
@@ -60,18 +58,6 @@ def test_a_function_within_another_is_checked_at_every_call_of_that():
             outer(k)("text")
     with pytest.raises(TypeCheckError):
         outer("text")(1.0)
-
-
-def test_fields_of_dataclasses_that_look_alike_are_checked_apart():
-    """Their constructors have equal code: the types are not in it."""
-    number, text = (
-        checked(dataclass(type("Field", (), {"__annotations__": {"x": kind}})))
-        for kind in ("int", "str")
-    )
-    assert (number(1).x, text("1").x) == (1, "1")
-    for kind, value in ((number, "1"), (text, 1)):
-        with pytest.raises(TypeCheckError):
-            kind(value)
 
 
 def test_a_type_that_does_not_exist_when_a_function_is_made_may_be_anything():

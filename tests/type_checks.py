@@ -6,7 +6,6 @@ checker, and sizes are remembered only for functions that have shapes.
 """
 
 import functools
-from dataclasses import is_dataclass
 from types import FunctionType
 from typing import Any, get_args
 
@@ -21,14 +20,12 @@ _checkers: dict[int, FunctionType] = {}
 
 
 def jaxtyped(*, typechecker):
-    """Return a decorator that checks arguments and results, or the fields of a dataclass."""
+    """Return a decorator that checks arguments and results of functions."""
     return functools.partial(_checked, typechecker=typechecker)
 
 
 def _checked(decorated, typechecker):
-    if isinstance(decorated, type):
-        if is_dataclass(decorated) and not hasattr(decorated.__init__, "__wrapped__"):
-            decorated.__init__ = _checked(decorated.__init__, typechecker)
+    if isinstance(decorated, type):  # jaxtyping skips fields whose types are texts, as ours are
         return decorated
     hints = {
         name: _evaluate(hint, decorated.__globals__)

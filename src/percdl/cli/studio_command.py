@@ -14,7 +14,6 @@ from percdl.cli.data_options import DataOptions, read_cohort, read_metadata
 from percdl.cli.model_options import declared
 from percdl.cli.options import OpenPage, argument, check_table, option, types_of
 from percdl.cli.output import fail
-from percdl.signals.extras import require
 
 if TYPE_CHECKING:
     from percdl.studio.server import Studio
@@ -55,6 +54,8 @@ def studio(
 
 def make_studio(folder: Path) -> Studio:
     """Return the studio of a folder, which reads recordings as the command line does."""
+    from percdl.signals.extras import require
+
     for package in ("starlette", "uvicorn", "jinja2", "plotly", "matplotlib"):
         require(package, "The studio", "studio")
     from percdl.studio.project import Project, Shell
