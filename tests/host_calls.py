@@ -2,7 +2,7 @@
 
 The counts do not depend on the clock: a method that handles recordings one by one on the host
 makes more calls for more recordings, a compiled program does not. Run as a script, it writes the
-counts of all methods in small cohorts as JSON.
+counts of all methods as JSON.
 """
 
 import json
@@ -19,15 +19,15 @@ from percdl import Algorithm, Cohort, PerCDL, TimeWarp
 
 # The limit, in calls of Python functions per recording.
 MOST_CALLS = 15
-SIZES, SMALL_SIZES = (256, 4096), (256, 1024)
+SIZES = (256, 4096)
 N_TIMES, LENGTH = 32, 8
 METHODS = ("fit", "personalize", "transform")
 
 
-def count_per_recording(method: str, sizes: tuple[int, int] = SIZES) -> tuple[float, float]:
+def count_per_recording(method: str) -> tuple[float, float]:
     """Return the calls of Python and of C functions per recording, once all is compiled."""
-    counts = [_count(method, size) for size in sizes]
-    more = sizes[1] - sizes[0]
+    counts = [_count(method, size) for size in SIZES]
+    more = SIZES[1] - SIZES[0]
     python, builtin = ((counts[1][kind] - counts[0][kind]) / more for kind in ("call", "c_call"))
     return python, builtin
 
@@ -91,5 +91,4 @@ def _profile(function: Callable | None) -> None:
 
 
 if __name__ == "__main__":
-    counts = {method: count_per_recording(method, SMALL_SIZES) for method in METHODS}
-    sys.stdout.write(json.dumps(counts))
+    sys.stdout.write(json.dumps({method: count_per_recording(method) for method in METHODS}))
